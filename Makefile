@@ -1,0 +1,52 @@
+# Every target that needs the environment makes it; nothing has to be installed beforehand but Python >= 3.10.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA ?= ../shared/data
+export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow lint types format bench-accuracy bench-speed clean
+
+help: ## Show what can be done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+
+$(VENV)/.core: pyproject.toml
+	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 10), "Python 3.10 or later is needed: make PYTHON=python3.12 ..."'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet --group test --group lint --group bench
+	@touch $@
+
+demo: $(VENV)/.core ## Install, and tell the whole story on a built-in table
+	$(BIN)/smoothsynth demo --output demo-release
+
+test: $(VENV)/.dev ## Install, and run the tests
+	$(BIN)/python -m pytest -n auto
+
+slow: $(VENV)/.dev ## Run the long statistical, fault and benchmark tests
+	$(BIN)/python -m pytest -n auto -m slow
+
+lint: $(VENV)/.dev ## Check style and layout
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## Check types
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## Rewrite the sources in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-accuracy: $(VENV)/.dev ## Accuracy beside the paper's figures and the baselines (data folder: DATA=...)
+	$(BIN)/python -m benchmarks.accuracy --data $(SMOOTHSYNTH_DATA)
+
+bench-speed: $(VENV)/.dev ## Speed, as ratios within one run
+	$(BIN)/python -m benchmarks.speed
+
+clean: ## Remove what was built
+	rm -rf $(VENV) build dist demo-release .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,28 @@
+"""Errors a caller may catch.
+
+Every message says what must hold, what was found and what to do, and never quotes a value of the data.
+"""
+
+
+class SmoothsynthError(Exception):
+    """The base of every error that smoothsynth raises on purpose."""
+
+
+class SchemaError(SmoothsynthError):
+    """The public description of the table is incomplete or contradicts itself."""
+
+
+class DataError(SmoothsynthError):
+    """The table cannot be read as the schema describes it."""
+
+
+class BudgetError(SmoothsynthError):
+    """The privacy budget is not a budget, or is not enough."""
+
+
+class PlanError(SmoothsynthError):
+    """What was asked for cannot be measured or fitted."""
+
+
+class ReleaseError(SmoothsynthError):
+    """A release cannot be written or read."""

@@ -1,0 +1,226 @@
+"""What is measured: features on the integer lattice, with weights, noise and sensitivity; and what came out.
+
+Exactness (docs/proofs/exactness.md). A coordinate of a row is an integer in [-S, S]; a feature of a row is
+an integer in [-S^2, S^2]; its sum B_r over rows is exact. Released is
+
+    Z_r = floor(B_r w_r / (p_r S^2)) + integer noise,      w_r a whole number,  p_r the number of pooled terms
+
+so the moment is estimated by Z_r / (n w_r), and one row moves floor(...) by at most 2 w_r, exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth import privacy
+from smoothsynth.basis import Feature, Term, evaluate
+from smoothsynth.errors import PlanError
+from smoothsynth.sensitivity import l1_sensitivity, l2_sensitivity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+# S: a coordinate in [-1, 1] is rounded once to a whole multiple of 1/S.
+LATTICE = 2**16
+# The weight of a feature that is not scaled down.
+FULL_WEIGHT = 2**16
+MOST_ROWS = 2**30
+
+# The noise mechanisms, and the norm in which each needs the sensitivity.
+MECHANISMS = {"cube": "linf", "discrete laplace": "l1", "discrete gaussian": "l2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Features to be measured together, with one noise mechanism: known completely before any data.
+
+    `epsilon` is the pure cost of the cube and Laplace mechanisms; `multiplier` is noise over L2
+    sensitivity of the Gaussian one. `weights` are whole numbers, FULL_WEIGHT for an unscaled feature.
+    """
+
+    purpose: str
+    features: tuple[Feature, ...]
+    mechanism: str
+    epsilon: float | None = None
+    multiplier: float | None = None
+    weights: tuple[int, ...] = ()
+    rows_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.weights:
+            object.__setattr__(self, "weights", (FULL_WEIGHT,) * len(self.features))
+        if self.mechanism not in MECHANISMS:
+            raise PlanError(f"Mechanism {self.mechanism!r} is unknown; there are {', '.join(MECHANISMS)}.")
+        if not self.features or len(self.weights) != len(self.features):
+            raise PlanError("A measurement needs at least one feature, and one weight for each.")
+        if min(self.weights) < 1 or self.rows_per_person < 1:
+            raise PlanError("Weights and rows_per_person are whole numbers of at least 1.")
+        if self.mechanism == "cube" and self.epsilon and len(self.features) > self.sensitivity / self.epsilon:
+            raise PlanError(
+                f"epsilon = {self.epsilon:g} for {len(self.features):,} moments is finer than the lattice of whole "
+                "numbers. Ask for a smaller epsilon; beyond 100 it protects nobody."
+            )
+        gaussian = self.mechanism == "discrete gaussian"
+        if (self.multiplier is None) is gaussian or (self.epsilon is None) is not gaussian:
+            raise PlanError("Gaussian noise takes a multiplier, the others take an epsilon; not both.")
+
+    @property
+    def sensitivity(self) -> int:
+        """The most that one person can move the whole numbers Z, in the norm of the mechanism; rounded up.
+
+        The floor adds less than 1 to each coordinate, and the lattice rounding of factors of a
+        higher-degree term at most `_rounding`; with linf both are exact (docs/proofs/exactness.md).
+        """
+        if self.mechanism == "cube":
+            return 2 * max(self.weights) * self.rows_per_person
+        slack = [1.0 + 2.0 * self.rows_per_person * w * _rounding(f) for f, w in self._pairs]
+        if self.mechanism == "discrete laplace":
+            exact, extra = l1_sensitivity(self.features, self.weights), math.fsum(slack)
+        else:
+            exact, extra = l2_sensitivity(self.features, self.weights), math.hypot(*slack)
+        return math.ceil((exact * self.rows_per_person + extra) * (1.0 + 1e-9))
+
+    def charge(self) -> privacy.Charge:
+        """Say what the measurement costs, in numbers and words."""
+        return charge_for(
+            self.purpose,
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            coordinates=len(self.features),
+            epsilon=self.epsilon,
+            multiplier=self.multiplier,
+        )
+
+    def deviations(self, rows: int) -> NDArray[np.float64]:
+        """Return the standard deviation of the noise of each moment."""
+        return self.charge().deviation / (rows * np.array(self.weights, dtype=np.float64))
+
+    @property
+    def _pairs(self) -> zip[tuple[Feature, int]]:
+        return zip(self.features, self.weights, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyMoments:
+    """Moments as released: the noisy whole numbers, with the measurement that says how noisy they are."""
+
+    measurement: Measurement
+    rows: int
+    integers: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.integers) != len(self.measurement.features):
+            raise PlanError("There must be one noisy number for each feature.")
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """What was measured."""
+        return self.measurement.features
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The estimated moments: Z_r / (n w_r)."""
+        pairs = zip(self.integers, self.measurement.weights, strict=True)
+        return np.array([z / (self.rows * w) for z, w in pairs])
+
+    @property
+    def deviations(self) -> NDArray[np.float64]:
+        """The standard deviation of the noise in each value."""
+        return self.measurement.deviations(self.rows)
+
+    def of(self, points: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return the same moments of other points (say, synthetic rows)."""
+        return np.average(evaluate(self.features, points), axis=0, weights=weights)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for moments.json."""
+        m = self.measurement
+        return {
+            "purpose": m.purpose,
+            "mechanism": m.mechanism,
+            "epsilon": m.epsilon,
+            "multiplier": m.multiplier,
+            "rows_per_person": m.rows_per_person,
+            "rows": self.rows,
+            "features": [[[list(factor) for factor in term] for term in f.terms] for f in m.features],
+            "weights": list(m.weights),
+            "integers": list(self.integers),
+        }
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> NoisyMoments:
+        """Read what `as_dict` wrote."""
+        features = tuple(Feature(tuple(_term(t) for t in terms)) for terms in facts["features"])
+        measurement = Measurement(
+            purpose=str(facts["purpose"]),
+            features=features,
+            mechanism=str(facts["mechanism"]),
+            epsilon=facts["epsilon"],
+            multiplier=facts["multiplier"],
+            weights=tuple(int(w) for w in facts["weights"]),
+            rows_per_person=int(facts["rows_per_person"]),
+        )
+        return cls(measurement, int(facts["rows"]), tuple(int(z) for z in facts["integers"]))
+
+
+def charge_for(
+    purpose: str,
+    mechanism: str,
+    *,
+    sensitivity: int,
+    coordinates: int,
+    epsilon: float | None,
+    multiplier: float | None,
+) -> privacy.Charge:
+    """Describe integer noise of a mechanism, scaled for a sensitivity in its norm."""
+    if multiplier is not None:
+        scale = privacy.gaussian_sigma(sensitivity, multiplier)
+    else:
+        scale = privacy.laplace_scale(sensitivity, epsilon or 0.0)
+    return privacy.Charge(
+        purpose=purpose,
+        mechanism=mechanism,
+        norm=MECHANISMS[mechanism],
+        sensitivity=float(sensitivity),
+        scale=scale,
+        coordinates=coordinates,
+        epsilon=epsilon,
+        multiplier=multiplier,
+    )
+
+
+def whole_weights(weights: Sequence[float]) -> tuple[int, ...]:
+    """Turn relative weights into whole numbers, the largest FULL_WEIGHT, rounded down but at least 1."""
+    top = max(weights)
+    return tuple(max(1, math.floor(FULL_WEIGHT * w / top)) for w in weights)
+
+
+def coarse_sums(sums: Sequence[int], measurement: Measurement) -> list[int]:
+    """Return floor(B_r w_r / (p_r S^2)): what one row moves by at most 2 w_r (see the module)."""
+    unit = LATTICE * LATTICE
+    pairs = zip(sums, measurement.features, measurement.weights, strict=True)
+    return [total * weight // (len(feature.terms) * unit) for total, feature, weight in pairs]
+
+
+def _rounding(feature: Feature) -> float:
+    """Bound how far the lattice value of a feature is from the true product of Chebyshev polynomials.
+
+    Exact for x_i, T_2(x_i) and x_i x_j; else half a lattice step for each factor of degree >= 2 and for
+    each intermediate product.
+    """
+    worst = 0.0
+    for term in feature.terms:
+        exact = sum(k for _, k in term) <= 2
+        halves = sum(k > 1 for _, k in term) + max(0, len(term) - 2)
+        worst = max(worst, 0.0 if exact else (halves + 1e-6) * 0.5 / LATTICE)
+    return worst
+
+
+def _term(factors: Any) -> Term:
+    return tuple((int(c), int(k)) for c, k in factors)

@@ -1,0 +1,299 @@
+"""What a release costs: budgets, charges, the noise each charge needs, and what charges add up to.
+
+Every rounding goes the safe way: scales up, shares down, composed budgets up. The proofs are in
+docs/proofs/composition.md and in the page of each mechanism.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.errors import BudgetError, PlanError, SmoothsynthError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+NEIGHBOURS = "Neighbouring tables: same number of rows, one row replaced."
+
+_NORMS = {"cube": "linf", "discrete laplace": "l1", "discrete gaussian": "l2"}
+_MOVES = {
+    "linf": "no sum moves by more than {}",
+    "l1": "the moves of all sums add up to at most {}",
+    "l2": "the sums move by at most {} in Euclidean length",
+}
+
+# docs/proofs/discrete-gaussian.md: sigma^2 exceeds that of a continuous Gaussian by tau^2 = 4; what then
+# still differs (2.1e-34 per coordinate, 1e-13 per floating-point evaluation) is below these margins.
+_TAU_SQUARED = 4
+_MARGIN = 1e-9
+_ROUNDING = 1e-13
+_EPSILON_RANGE = (1e-6, 1e4)
+_MULTIPLIER_RANGE = (1e-4, 1e10)
+_LEAST_DELTA = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The guarantee: P(S) <= e^epsilon P'(S) + delta for neighbouring tables; pure when delta = 0."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _positive(self.epsilon, "epsilon", error=BudgetError))
+        delta = _finite(self.delta, "delta", error=BudgetError)
+        if not 0 <= delta < 1:
+            raise BudgetError(f"delta must be at least 0 and below 1; found {delta}. Give 0 to be pure.")
+        object.__setattr__(self, "delta", delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One noisy measurement of integer sums and its cost; refused if its noise does not cover the cost.
+
+    `sensitivity` is that of the sums in `norm`, already times the rows of one person; `scale` is the
+    parameter of the integer noise. What must hold, in exact arithmetic:
+
+        cube, discrete laplace:  sensitivity / scale <= epsilon
+        discrete gaussian:       scale^2 >= (multiplier sensitivity)^2 + 4
+    """
+
+    purpose: str
+    mechanism: str
+    norm: str
+    sensitivity: float
+    scale: float
+    coordinates: int
+    epsilon: float | None
+    multiplier: float | None
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in _NORMS or self.norm != _NORMS[self.mechanism]:
+            known = ", ".join(f"{name} in {norm}" for name, norm in _NORMS.items())
+            raise BudgetError(f"A charge must be one of: {known}; found {self.mechanism} in {self.norm}.")
+        if type(self.coordinates) is not int or self.coordinates < 1:
+            raise BudgetError("A charge must say how many sums it releases: a whole number, at least 1.")
+        gaussian = self.mechanism == "discrete gaussian"
+        if (self.epsilon is None) is not gaussian or (self.multiplier is None) is gaussian:
+            raise BudgetError("Gaussian noise must state a multiplier, other noise an epsilon; never both.")
+        for name in ("sensitivity", "scale", "multiplier" if gaussian else "epsilon"):
+            object.__setattr__(self, name, _positive(getattr(self, name), name, error=BudgetError))
+        if not self._noise_suffices():
+            raise BudgetError("The scale of a charge must cover what it claims to spend; it is too small.")
+
+    def _noise_suffices(self) -> bool:
+        sensitivity, scale = Fraction(self.sensitivity), Fraction(self.scale)
+        if self.multiplier is not None:
+            return scale**2 >= (Fraction(self.multiplier) * sensitivity) ** 2 + _TAU_SQUARED
+        return self.epsilon is not None and scale * Fraction(self.epsilon) >= sensitivity
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on one sum, in lattice units."""
+        factors = {"linf": _cube_factor(self.coordinates), "l1": math.sqrt(2), "l2": 1.0}
+        return self.scale * factors[self.norm]
+
+    def sentence(self) -> str:
+        """Say what was released, how it was protected and what that costs, for whoever must approve it."""
+        moves = _MOVES[self.norm].format(f"{self.sensitivity:.12g}")
+        if self.epsilon is not None:
+            cost = f"costs epsilon = {self.epsilon:.12g} with delta = 0"
+        else:
+            cost = f"counts as Gaussian noise of {self.multiplier:.12g} times that length"
+        return (
+            f"{self.purpose}: {self.coordinates} integer sum{'s'[: self.coordinates - 1]} released with "
+            f"{self.mechanism} noise of scale {self.scale:.12g} (standard deviation {self.deviation:.6g} on "
+            f"each sum). When a row is replaced, {moves}; this {cost}. {NEIGHBOURS}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the fields as plain values, for a receipt."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Charge:
+        """Read what `as_dict` wrote and check it again; other keys, such as a sentence, are not read."""
+        missing = [name for name in cls.__slots__ if name not in fields]
+        if missing:
+            raise BudgetError(f"A charge must have every field of a charge; found no {', '.join(missing)}.")
+        return cls(**{name: fields[name] for name in cls.__slots__})
+
+
+def cube_scale(sensitivity: float, epsilon: float) -> float:
+    """Give the least float b with sensitivity / b <= epsilon exactly; sensitivity in the maximum norm."""
+    return _above(_exact(sensitivity, "sensitivity") / Fraction(Budget(epsilon).epsilon))
+
+
+def laplace_scale(sensitivity: float, epsilon: float) -> float:
+    """Give the least float b with sensitivity / b <= epsilon exactly; sensitivity in the L1 norm."""
+    return cube_scale(sensitivity, epsilon)
+
+
+def gaussian_sigma(sensitivity: float, multiplier: float) -> float:
+    """Give sqrt((multiplier sensitivity)^2 + 4), rounded up; docs/proofs/discrete-gaussian.md has why."""
+    length = _exact(sensitivity, "sensitivity") * _exact(multiplier, "multiplier")
+    return _root_above(length**2 + _TAU_SQUARED)
+
+
+def cube_deviation(coordinates: int, *, sensitivity: float, epsilon: float) -> float:
+    """Give the standard deviation b sqrt((R+1)(R+2)/3) of each of R = `coordinates` sums, b the scale."""
+    return cube_scale(sensitivity, epsilon) * _cube_factor(coordinates)
+
+
+def laplace_deviation(*, sensitivity: float, epsilon: float) -> float:
+    """Give the standard deviation sqrt(2) b of discrete Laplace noise; exactly 1/(sqrt(2) sinh(1/(2b)))."""
+    return laplace_scale(sensitivity, epsilon) * math.sqrt(2)
+
+
+def gaussian_delta(multiplier: float, epsilon: float) -> float:
+    """Give the delta of Gaussian noise `multiplier` times the sensitivity, never below the truth.
+
+        delta = Phi(u - t) - e^epsilon Phi(-u - t),    t = epsilon multiplier,  u = 1 / (2 multiplier)
+              = Phi(u - t) (1 - M(t + u) / M(t - u)),  M = (1 - Phi) / phi, the Mills ratio
+
+    Balle and Wang 2018, theorem 8. The second form neither overflows nor loses digits in the far tail.
+    """
+    low, high = _EPSILON_RANGE
+    if not low <= Budget(epsilon).epsilon <= high:
+        raise BudgetError(f"epsilon for Gaussian noise must be {low:g} to {high:g}; found {epsilon}.")
+    m = _positive(multiplier, "multiplier", error=BudgetError)
+    t, u = epsilon * (1 - _MARGIN) * m, 0.5 / m
+    share = -math.expm1(_log_mills(t + u) - _log_mills(t - u))
+    bound = 0.5 * math.erfc((t - u) / math.sqrt(2)) * (share + _ROUNDING) * (1 + _MARGIN)
+    return min(1.0, bound + sys.float_info.min)
+
+
+def gaussian_multiplier(epsilon: float, delta: float) -> float:
+    """Give the least noise multiplier that is (epsilon, delta)-private, rounded up by one part in 1e8."""
+    _check_gaussian(delta)
+    least = _smallest(lambda m: gaussian_delta(m, epsilon) <= delta, *_MULTIPLIER_RANGE)
+    # The margin makes gaussian_epsilon of the result at most `epsilon` again.
+    return least * (1 + 10 * _MARGIN)
+
+
+def gaussian_epsilon(multiplier: float, delta: float) -> float:
+    """Give the least epsilon >= 1e-6 at which Gaussian noise is (epsilon, delta)-private, rounded up."""
+    _check_gaussian(delta)
+    low, high = _EPSILON_RANGE
+    if gaussian_delta(multiplier, high) > delta:
+        raise BudgetError(f"Gaussian noise must allow some epsilon below {high:g}; use a larger multiplier.")
+    return _smallest(lambda epsilon: gaussian_delta(multiplier, epsilon) <= delta, low, high)
+
+
+def split_epsilon(epsilon: float, shares: Sequence[float]) -> list[float]:
+    """Divide a pure budget in proportion to `shares`; rounded down, so the exact sum is at most epsilon."""
+    whole = Fraction(Budget(epsilon).epsilon)
+    return [_below(whole * share) for share in _proportions(shares)]
+
+
+def split_multiplier(multiplier: float, shares: Sequence[float]) -> list[float]:
+    """Divide one Gaussian into several, 1/m_i^2 <= w_i/m^2 with w the proportions of `shares`."""
+    whole = _exact(multiplier, "multiplier") ** 2
+    return [_root_above(whole / share) for share in _proportions(shares)]
+
+
+def compose(charges: Iterable[Charge], *, delta: float) -> Budget:
+    """Give what all charges cost together, adaptively chosen or not; docs/proofs/composition.md.
+
+    Pure epsilons add up. Gaussians are one Gaussian, 1/m^2 = sum 1/m_i^2, converted at `delta`. With both,
+    the two add up. Without Gaussian charges the result is pure, and `delta` is not spent.
+    """
+    charges = list(charges)
+    if not charges:
+        raise BudgetError("Composition needs at least one charge; found none.")
+    pure = sum((Fraction(c.epsilon) for c in charges if c.epsilon is not None), Fraction(0))
+    inverse = sum((1 / Fraction(c.multiplier) ** 2 for c in charges if c.multiplier is not None), Fraction(0))
+    if not inverse:
+        return Budget(_above(pure))
+    return Budget(_above(pure + Fraction(gaussian_epsilon(_root_below(1 / inverse), delta))), delta)
+
+
+def _log_mills(x: float) -> float:
+    """Give log((1 - Phi(x)) / phi(x)): by erfc below 5, by 1/(x + 1/(x + 2/(x + 3/...))) from there."""
+    if x < 5:
+        return math.log(0.5 * math.erfc(x / math.sqrt(2))) + 0.5 * x * x + 0.5 * math.log(2 * math.pi)
+    fraction = x
+    for k in range(60, 0, -1):
+        fraction = x + k / fraction
+    return -math.log(fraction)
+
+
+def _smallest(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Bisect for where a condition that holds at `high` begins to hold; return the side where it does."""
+    if holds(low):
+        return low
+    while high > low * (1 + 1e-12):
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _proportions(shares: Sequence[float]) -> list[Fraction]:
+    exact = [_exact(share, "a share") for share in shares]
+    return [share / sum(exact) for share in exact]
+
+
+def _cube_factor(coordinates: int) -> float:
+    return math.sqrt((coordinates + 1) * (coordinates + 2) / 3)
+
+
+def _check_gaussian(delta: float) -> None:
+    if Budget(1.0, delta).delta < _LEAST_DELTA:
+        raise BudgetError(f"delta must be at least {_LEAST_DELTA:g} for Gaussian noise; found {delta}.")
+
+
+def _finite(value: object, name: str, *, error: type[SmoothsynthError]) -> float:
+    if not isinstance(value, bool) and isinstance(value, Real):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise error(f"{name} must be a finite number; found {value!r:.40}. Give a number.")
+
+
+def _positive(value: object, name: str, *, error: type[SmoothsynthError]) -> float:
+    number = _finite(value, name, error=error)
+    if number <= 0:
+        raise error(f"{name} must be greater than 0; found {number}. Give a positive number.")
+    return number
+
+
+def _exact(value: object, name: str) -> Fraction:
+    number = _positive(value, name, error=PlanError)
+    return Fraction(int(value)) if isinstance(value, Integral) else Fraction(number)
+
+
+def _above(value: Fraction) -> float:
+    """Round up to a float."""
+    try:
+        near = float(value)
+    except OverflowError:
+        raise PlanError("The noise must fit in a floating-point number; use a larger epsilon.") from None
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def _below(value: Fraction) -> float:
+    """Round down to a float."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, 0.0)
+
+
+def _root_above(square: Fraction) -> float:
+    root = math.sqrt(_above(square))
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def _root_below(square: Fraction) -> float:
+    root = math.sqrt(_above(square))
+    while Fraction(root) ** 2 > square:
+        root = math.nextafter(root, 0.0)
+    return root

@@ -1,0 +1,109 @@
+"""How far one row can move the sums of weighted features.
+
+All bounds are for tables of the same size that differ in one row (replace-one), for the *sums* over
+rows, with features scaled by weights w_r >= 0. The derivations are in docs/proofs/sensitivity.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from smoothsynth.basis import Feature
+
+# Steps of the grids on which trigonometric sums are maximised. What a grid can miss is bounded by second
+# derivatives and added, so the result is an upper bound and not an estimate.
+_STEPS_1D = 20_000
+_STEPS_2D = 1_500
+
+
+def l1_sensitivity(features: Sequence[Feature], weights: Sequence[float]) -> float:
+    """Bound  max_{x,x'} sum_r w_r |phi_r(x) - phi_r(x')|  (docs/proofs/sensitivity.md, sections 2 and 5).
+
+    Features of one coordinate: the sum over coordinates of  max_s sum_k w_k (1 - cos k s),
+    which is exact. All other features add at most 2 w_r each.
+    """
+    columns, others = _split(features, weights)
+    alone = sum(_largest_l1(tuple(sorted(column.items()))) for column in columns.values())
+    return alone + 2.0 * math.fsum(others)
+
+
+def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float]) -> float:
+    """Bound  max_{x,x'} sqrt(sum_r w_r^2 (phi_r(x) - phi_r(x'))^2)  (docs/proofs/sensitivity.md, section 3).
+
+    Features of one coordinate: the root of the sum over coordinates of
+    max_{u,v} 4 sum_k w_k^2 sin^2(k u) sin^2(k v),  which is exact. All others add at most 4 w_r^2
+    under the root, and where all features have degree at most 2 the bound of Theorem 2 is used if smaller.
+    """
+    columns, others = _split(features, [w * w for w in weights])
+    alone = sum(_largest_l2(tuple(sorted(column.items()))) for column in columns.values())
+    general = math.sqrt(alone + 4.0 * math.fsum(others))
+    return min(general, _second_degree_l2(features, weights))
+
+
+def _split(features: Sequence[Feature], weights: Sequence[float]) -> tuple[dict[int, dict[int, float]], list[float]]:
+    columns: dict[int, dict[int, float]] = {}
+    others: list[float] = []
+    for feature, weight in zip(features, weights, strict=True):
+        if feature.pooled or len(feature.terms[0]) > 1:
+            others.append(weight)
+        else:
+            ((coordinate, degree),) = feature.terms[0]
+            column = columns.setdefault(coordinate, {})
+            column[degree] = column.get(degree, 0.0) + weight
+    return columns, others
+
+
+@functools.lru_cache(maxsize=256)
+def _largest_l1(weights: tuple[tuple[int, float], ...]) -> float:
+    """Bound  max_s sum_k w_k (1 - cos k s)  from above."""
+    degrees = np.array([k for k, _ in weights], dtype=np.float64)
+    w = np.array([weight for _, weight in weights])
+    step = math.pi / _STEPS_1D
+    s = np.arange(_STEPS_1D + 1) * step
+    highest = float(np.max(w @ (1.0 - np.cos(np.outer(degrees, s)))))
+    # The nearest grid point is within step/2 of the maximum, where the first derivative vanishes.
+    missed = step**2 / 8.0 * float(w @ degrees**2)
+    return min((highest + missed) * (1.0 + 1e-12), 2.0 * float(w.sum()))
+
+
+@functools.lru_cache(maxsize=256)
+def _largest_l2(weights: tuple[tuple[int, float], ...]) -> float:
+    """Bound  max_{u,v} 4 sum_k w_k sin^2(k u) sin^2(k v)  from above; here w_k is already squared."""
+    degrees = np.array([k for k, _ in weights], dtype=np.float64)
+    w = np.array([weight for _, weight in weights])
+    step = math.pi / 2.0 / _STEPS_2D
+    squares = np.sin(np.outer(np.arange(_STEPS_2D + 1) * step, degrees)) ** 2
+    highest = 4.0 * float(np.max((squares * w) @ squares.T))
+    # |g_uu|, |g_vv| <= 8 sum w k^2 and |g_uv| <= 4 sum w k^2; both offsets are at most step/2.
+    missed = 3.0 * step**2 * float(w @ degrees**2)
+    return min((highest + missed) * (1.0 + 1e-12), 4.0 * float(w.sum()))
+
+
+def _second_degree_l2(features: Sequence[Feature], weights: Sequence[float]) -> float:
+    """Bound all of  c x_i, v T_2(x_i), x_i x_j  together by  d + c^2  (Theorem 2), or return infinity.
+
+    With the largest weight p of a pair as unit, c and v the largest of their kinds, and d the number of
+    coordinates:  L2 <= p max(D, sqrt(D^2 - D d + d^2/2 + (4 v^2 - 1/2) d)),  D = d + c^2,  for 4 v^2 >= 1/2.
+    """
+    largest = {(1, 1): 0.0, (1, 2): 0.0, (2, 2): 0.0}
+    coordinates: set[int] = set()
+    for feature, weight in zip(features, weights, strict=True):
+        kind = (len(feature.terms[0]), feature.degree)
+        if feature.pooled or kind not in largest:
+            return math.inf
+        largest[kind] = max(largest[kind], weight)
+        coordinates.update(c for c, _ in feature.terms[0])
+    unit, d = largest[2, 2], len(coordinates)
+    if unit == 0.0 or len(features) != len(set(features)):
+        return math.inf
+    c, v = largest[1, 1] / unit, max(largest[1, 2] / unit, math.sqrt(0.125))
+    total = d + c * c
+    at_most = max(total**2, total**2 - total * d + d * d / 2.0 + (4.0 * v * v - 0.5) * d)
+    return unit * math.sqrt(at_most) * (1.0 + 1e-12)
