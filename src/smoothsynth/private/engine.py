@@ -1,0 +1,62 @@
+"""The contract of an engine: where exact sums of features over private rows are computed.
+
+Every engine returns the same integers, whatever the order of the rows, the size of the batches, the
+machine or the number of workers (docs/proofs/exactness.md).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from smoothsynth.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from smoothsynth.basis import Feature
+    from smoothsynth.private.table import Table
+
+
+class SealedSums:
+    """Exact sums B_r of features, in units of S^2, before any noise: they show nothing and cannot be copied.
+
+    Sums of the same features over different rows add up.
+    """
+
+    __slots__ = ("_features", "_totals")
+
+    def __init__(self, features: Sequence[Feature], totals: Sequence[int]) -> None:
+        self._features, self._totals = tuple(features), tuple(map(int, totals))
+        if len(self._features) != len(self._totals):
+            raise PlanError("There must be one sum for each feature.")
+
+    def __repr__(self) -> str:
+        return "<sealed sums>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("Sealed sums cannot be copied or pickled.")
+
+    def __add__(self, other: SealedSums) -> SealedSums:
+        if not isinstance(other, SealedSums):
+            return NotImplemented
+        if self._features != other._features:
+            raise PlanError("Only sums of the same features, in the same order, can be added.")
+        pairs = zip(self._totals, other._totals, strict=True)
+        return SealedSums(self._features, [mine + others for mine, others in pairs])
+
+    def unseal(self) -> tuple[int, ...]:
+        """Return the exact sums. Only private/measure.py may call this."""
+        return self._totals
+
+
+class Engine(Protocol):
+    """Computes exact sums."""
+
+    def sums(
+        self,
+        table: Table,
+        features: Sequence[Feature],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> SealedSums:
+        """Return the exact sum of each feature over all rows; tell `progress` the rows done and in all."""

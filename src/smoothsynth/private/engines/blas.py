@@ -1,0 +1,55 @@
+"""Keep the matrix library of numpy to one thread, so that our own threads do not fight with its threads."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_PREFIXES, _SUFFIXES = ("scipy_openblas", "openblas"), ("64_", "")
+# The number of threads belongs to the process: the first to come lowers it, the last to leave restores it.
+_lock = threading.Lock()
+_inside: list[int] = []
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit matrix products to the calling thread. Where this is not possible, they are just slower."""
+    get, set_ = _controls()
+    with _lock:
+        _inside.append(get() if not _inside else _inside[0])
+        set_(1)
+    try:
+        yield
+    finally:
+        with _lock:
+            before = _inside.pop()
+            if not _inside:
+                set_(before)
+
+
+@cache
+def _controls() -> tuple[Callable[[], int], Callable[[int], Any]]:
+    """Find the two functions in the OpenBLAS that comes inside numpy."""
+    home = Path(np.__file__).parent
+    folders = (home.parent / "numpy.libs", home / ".dylibs", home / ".libs")
+    for path in (p for folder in folders if folder.is_dir() for p in folder.glob("*openblas*")):
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError:
+            continue
+        for prefix in _PREFIXES:
+            for suffix in _SUFFIXES:
+                get = getattr(library, f"{prefix}_get_num_threads{suffix}", None)
+                set_ = getattr(library, f"{prefix}_set_num_threads{suffix}", None)
+                if get and set_:
+                    return get, set_
+    return (lambda: 1), (lambda _: None)

@@ -1,0 +1,41 @@
+"""The budget of one release, charged before noise is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smoothsynth.errors import BudgetError
+from smoothsynth.privacy import Budget, Charge, compose
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Ledger:
+    """A budget and the charges against it; a charge that does not fit is refused and not recorded."""
+
+    __slots__ = ("_budget", "_charges")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._charges: list[Charge] = []
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent in all."""
+        return self._budget
+
+    @property
+    def charges(self) -> Sequence[Charge]:
+        """What has been spent, in order."""
+        return tuple(self._charges)
+
+    def charge(self, charge: Charge) -> None:
+        """Record a charge, or refuse it if the total would exceed the budget."""
+        total = compose([*self._charges, charge], delta=self._budget.delta)
+        if total.epsilon > self._budget.epsilon or total.delta > self._budget.delta:
+            raise BudgetError(
+                f"This would cost epsilon={total.epsilon:.6g} (delta={total.delta:.3g}) in all; the budget is "
+                f"epsilon={self._budget.epsilon:.6g} (delta={self._budget.delta:.3g}). Nothing was measured."
+            )
+        self._charges.append(charge)

@@ -1,0 +1,91 @@
+"""The one door: private sums leave this module only with noise, and only after they are charged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smoothsynth.basis import total_degree
+from smoothsynth.moments import LATTICE, Measurement, NoisyMoments, coarse_sums
+from smoothsynth.private import noise
+from smoothsynth.subspace import SubspaceMeasurement, on_lattice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from smoothsynth.private.engine import Engine, SealedSums
+    from smoothsynth.private.ledger import Ledger
+    from smoothsynth.private.table import Table
+
+
+def measure(
+    table: Table,
+    measurement: Measurement,
+    *,
+    engine: Engine,
+    ledger: Ledger,
+    progress: Callable[[int, int], None] | None = None,
+) -> NoisyMoments:
+    """Sum the features exactly, charge the ledger, add integer noise.
+
+    The charge comes after the pass over the rows, so that a file that cannot be read costs nothing, and
+    before any noise is drawn, so that nothing noisy can exist without it (docs/decisions/0002).
+    """
+    sums = engine.sums(table, measurement.features, progress=progress)
+    ledger.charge(measurement.charge())
+    noisy = _add_noise(coarse_sums(sums.unseal(), measurement), measurement)
+    return NoisyMoments(measurement, table.rows, tuple(noisy))
+
+
+def measure_product(
+    sums: SealedSums,
+    measurement: SubspaceMeasurement,
+    directions: NDArray[np.float64],
+    *,
+    rows: int,
+    ledger: Ledger,
+) -> tuple[int, ...]:
+    """Release one noisy product of the covariance with public directions, row by row of the result.
+
+    The exact sums are those of all features of degree at most 2. With X, G, s integers on the lattice, the
+    product is  floor((n G - s s') X / (n S^2))  =  floor(n 2^16 A X)  (docs/proofs/subspace.md).
+    """
+    ledger.charge(measurement.charge())
+    integers = _exact_product(list(sums.unseal()), on_lattice(directions).tolist(), rows)
+    sensitivity = measurement.sensitivity
+    if measurement.multiplier is not None:
+        multiplier = measurement.multiplier
+        return tuple(noise.add_gaussian_noise(integers, sensitivity=sensitivity, multiplier=multiplier))
+    return tuple(noise.add_laplace_noise(integers, sensitivity=sensitivity, epsilon=measurement.epsilon or 0.0))
+
+
+def _exact_product(sums: list[int], directions: list[list[int]], rows: int) -> list[int]:
+    d = len(directions)
+    unit = LATTICE * LATTICE
+    totals = [total // LATTICE for total in sums[:d]]
+    gram = [[0] * d for _ in range(d)]
+    for feature, total in zip(total_degree(2, d)[d:], sums[d:], strict=True):
+        (i, _), (j, _) = feature.terms[0][0], feature.terms[0][-1]
+        # T_2 = 2 x^2 - 1 is measured, x^2 is meant.
+        gram[i][j] = gram[j][i] = (total + rows * unit) // 2 if i == j else total
+    result = []
+    for i in range(d):
+        line = [rows * gram[i][j] - totals[i] * totals[j] for j in range(d)]
+        result += [
+            sum(a * direction[s] for a, direction in zip(line, directions, strict=True)) // (rows * unit)
+            for s in range(len(directions[0]))
+        ]
+    return result
+
+
+def _add_noise(integers: list[int], measurement: Measurement) -> list[int]:
+    sensitivity, epsilon, multiplier = measurement.sensitivity, measurement.epsilon, measurement.multiplier
+    if measurement.mechanism == "discrete gaussian" and multiplier is not None:
+        return noise.add_gaussian_noise(integers, sensitivity=sensitivity, multiplier=multiplier)
+    if measurement.mechanism == "discrete laplace" and epsilon is not None:
+        return noise.add_laplace_noise(integers, sensitivity=sensitivity, epsilon=epsilon)
+    if measurement.mechanism == "cube" and epsilon is not None:
+        return noise.add_cube_noise(integers, sensitivity=sensitivity, epsilon=epsilon)
+    raise AssertionError(measurement.mechanism)

@@ -1,0 +1,318 @@
+"""What every engine must do: the same integers, ==, for every input, order, batch size and thread count."""
+
+import copy
+import gzip
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from smoothsynth.basis import Feature, lowest, pooled, tensor, term_feature, total_degree
+from smoothsynth.errors import DataError, PlanError
+from smoothsynth.moments import LATTICE as S
+from smoothsynth.private.engine import SealedSums
+from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.table import Table, open_table
+from smoothsynth.schema import Integer, Number, Schema
+
+SCHEMA = Schema(
+    {
+        "height": Number(120.0, 210.0),
+        "income": Number(-1e3, 1e6),
+        "visits": Integer(0, 17),
+        "ratio": Number(-0.1, 0.7),
+    }
+)
+ROWS = 257
+
+
+def make_rows(rows=ROWS, seed=3):
+    rng = np.random.default_rng(seed)
+    values = np.stack(
+        [rng.normal(165, 25, rows), rng.lognormal(10, 2, rows), rng.poisson(4, rows), rng.normal(0.3, 0.3, rows)]
+    )
+    values[0, ::7] = np.nan
+    values[1, 3::11] = np.inf
+    values[3, 5::13] = -np.inf
+    return values
+
+
+def lattice_by_hand(values):
+    """S x of each coordinate, one row at a time, from the schema alone."""
+    columns = list(SCHEMA.columns.values())
+    return [
+        [round(S * float(c.to_unit(np.array([float(v)]))[0])) for c, v in zip(columns, row, strict=True)]
+        for row in values.T
+    ]
+
+
+def factor(x, degree):
+    before, last = 1.0, x / S
+    for _ in range(degree - 1):
+        before, last = last, 2 * (x / S) * last - before
+    return x if degree == 1 else max(-S, min(S, round(S * last)))
+
+
+def rounded_quotient(p):
+    """The integer nearest to p / S, ties to even, without a float."""
+    q, rest = divmod(p, S)
+    return q + (2 * rest > S or (2 * rest == S and q % 2 == 1))
+
+
+def term_by_hand(x, term):
+    if len(term) == 1:
+        ((c, k),) = term
+        return 2 * x[c] ** 2 - S * S if k == 2 else factor(x[c], k) * S
+    first, *middle, last = [factor(x[c], k) for c, k in term]
+    for t in middle:
+        first = rounded_quotient(first * t)
+    return first * last
+
+
+def sums_by_hand(values, features):
+    rows = lattice_by_hand(values)
+    return tuple(sum(term_by_hand(x, term) for x in rows for term in f.terms) for f in features)
+
+
+FEATURES = {
+    "degree 1": total_degree(1, 4),
+    "degree 2": total_degree(2, 4),
+    "degree 2 alone": total_degree(2, 4)[4:],
+    "degree 3": total_degree(3, 4),
+    "degree 5": total_degree(5, 4),
+    "tensor": tensor(3, 4),
+    "single columns": [term_feature((c, k)) for c in (3, 1) for k in (1, 2, 3, 10)],
+    "pooled": [pooled(1, range(4)), pooled(2, range(4)), pooled(5, (1, 3))],
+    "mixed pool": [Feature((((0, 1), (1, 2), (3, 1)), ((2, 2),), ((2, 7),)))],
+    "sparse": [term_feature((0, 1), (1, 1), (2, 1), (3, 1)), term_feature((2, 3)), term_feature((0, 2), (3, 4))],
+    "repeated": [term_feature((1, 1)), term_feature((0, 1), (1, 1)), term_feature((1, 1))],
+    "lowest": lowest(23, 4),
+}
+
+
+def arrow_table(values):
+    return pa.table(dict(zip(SCHEMA.names, values, strict=True)))
+
+
+def as_nullable(values):
+    columns = {}
+    for name, column in zip(SCHEMA.names, values, strict=True):
+        columns[name] = pa.array(column, mask=np.isnan(column))
+    return pa.table(columns)
+
+
+def in_pieces(table):
+    return pa.concat_tables([table.slice(0, 5), table.slice(5, 0), table.slice(5, 100), table.slice(105)])
+
+
+def write_csv(table, path):
+    frame = table.to_pandas()
+    frame.insert(1, "remark", 'a, "quoted"\nremark')
+    frame.to_csv(path, index=False)
+    return path
+
+
+def zipped(path):
+    packed = path.with_name(path.name + ".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    return packed
+
+
+def written(table, path, write):
+    write(table, path)
+    return path
+
+
+def folder_of_parquet(table, folder):
+    (folder / "deep").mkdir(parents=True)
+    pq.write_table(table.slice(0, 100), folder / "a.parquet")
+    pq.write_table(table.slice(100), folder / "deep" / "b.parquet")
+    (folder / "_b.parquet").write_bytes(b"bookkeeping")
+    return folder
+
+
+INPUTS = {
+    "pandas": lambda t, p: t.to_pandas(),
+    "pandas with an index and more columns": lambda t, p: (
+        t.to_pandas()
+        .assign(name="x")[["ratio", "name", "visits", "income", "height"]]
+        .set_index(pd.Index(range(1000, 1000 + t.num_rows)))
+    ),
+    "pandas in one block": lambda t, p: pd.DataFrame(
+        np.ascontiguousarray(t.to_pandas().to_numpy()), columns=SCHEMA.names
+    ),
+    "pandas nullable": lambda t, p: t.to_pandas().astype("Float64"),
+    "pandas arrow": lambda t, p: as_nullable(t.to_pandas().to_numpy().T).to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas big endian": lambda t, p: t.to_pandas().astype(">f8"),
+    "polars": lambda t, p: pl.from_arrow(t),
+    "polars lazy": lambda t, p: pl.from_arrow(t).lazy().with_columns(extra=pl.lit("x")),
+    "arrow": lambda t, p: t,
+    "arrow in pieces": lambda t, p: in_pieces(t),
+    "arrow with nulls": lambda t, p: as_nullable(t.to_pandas().to_numpy().T),
+    "arrow dictionary": lambda t, p: pa.table({n: t[n].combine_chunks().dictionary_encode() for n in t.column_names}),
+    "record batch": lambda t, p: t.combine_chunks().to_batches()[0],
+    "stream": lambda t, p: pa.RecordBatchReader.from_batches(t.schema, in_pieces(t).to_batches()),
+    "csv": lambda t, p: write_csv(t, p / "rows.csv"),
+    "csv as text": lambda t, p: str(write_csv(t, p / "ROWS.CSV")),
+    "csv.gz": lambda t, p: zipped(write_csv(t, p / "rows.csv")),
+    "parquet": lambda t, p: written(t, p / "rows.parquet", pq.write_table),
+    "parquet in groups": lambda t, p: written(
+        t, p / "rows.parquet", lambda t, to: pq.write_table(t, to, row_group_size=50, compression="none")
+    ),
+    "parquet folder": lambda t, p: folder_of_parquet(t, p / "many"),
+    "arrow file": lambda t, p: written(
+        t, p / "rows.arrow", lambda t, to: pa.feather.write_feather(t, to, compression="uncompressed")
+    ),
+    "feather": lambda t, p: written(t, p / "rows.feather", lambda t, to: pa.feather.write_feather(t, to, chunksize=60)),
+}
+
+
+@pytest.fixture(scope="module")
+def values():
+    return make_rows()
+
+
+@pytest.fixture(scope="module")
+def by_hand(values):
+    return {name: sums_by_hand(values, features) for name, features in FEATURES.items()}
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_every_input_gives_the_sums_computed_by_hand(kind, values, by_hand, tmp_path):
+    table = open_table(INPUTS[kind](arrow_table(values), tmp_path), SCHEMA)
+    assert table.rows == ROWS
+    for name, features in FEATURES.items():
+        # Twice: a table can be read again.
+        assert LocalEngine().sums(table, features).unseal() == by_hand[name], name
+        assert LocalEngine(batch_rows=31, threads=2).sums(table, features).unseal() == by_hand[name], name
+
+
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("batch_rows", [1, 2, 100, 256, 257, 5000])
+def test_batches_and_threads_change_nothing(features, batch_rows, threads, values, by_hand):
+    table = open_table(arrow_table(values), SCHEMA)
+    engine = LocalEngine(batch_rows=batch_rows, threads=threads)
+    assert engine.sums(table, FEATURES[features]).unseal() == by_hand[features]
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_the_order_of_rows_changes_nothing(features, values, by_hand):
+    order = np.random.default_rng(8).permutation(ROWS)
+    for shuffled in (values[:, order], values[:, ::-1]):
+        table = open_table(arrow_table(shuffled), SCHEMA)
+        assert LocalEngine().sums(table, FEATURES[features]).unseal() == by_hand[features]
+
+
+def test_the_order_of_features_is_kept(values, by_hand):
+    features = FEATURES["degree 3"]
+    table = open_table(arrow_table(values), SCHEMA)
+    assert LocalEngine().sums(table, features[::-1]).unseal() == by_hand["degree 3"][::-1]
+
+
+@pytest.mark.parametrize("corner", list(itertools.product((-1, 1), repeat=4)))
+def test_a_million_rows_in_a_corner_are_exact(corner):
+    rows = 1_000_000 if corner in ((1, 1, 1, 1), (1, -1, 1, -1)) else 70_001
+    ends = [(c.lower, c.upper) for c in SCHEMA.columns.values()]
+    columns = [np.full(rows, float(e[side > 0])) for e, side in zip(ends, corner, strict=True)]
+    features = total_degree(3, 4)
+    table = open_table(arrow_table(columns), SCHEMA)
+    expected = [rows * S * S * math.prod(corner[c] ** k for c, k in f.terms[0]) for f in features]
+    assert LocalEngine().sums(table, features).unseal() == tuple(expected)
+
+
+def test_sums_add_up_over_parts(values, by_hand):
+    parts = [open_table(arrow_table(part), SCHEMA) for part in (values[:, :90], values[:, 90:])]
+    features = FEATURES["degree 3"]
+    first, second = (LocalEngine().sums(part, features) for part in parts)
+    assert (first + second).unseal() == by_hand["degree 3"]
+    with pytest.raises(PlanError, match="same features"):
+        first + LocalEngine().sums(parts[0], features[:3])
+    with pytest.raises(TypeError):
+        first + 1
+
+
+def test_progress_ends_with_all_rows(values):
+    seen = []
+    table = open_table(arrow_table(values), SCHEMA)
+    LocalEngine(batch_rows=50, threads=2).sums(
+        table, FEATURES["degree 1"], progress=lambda done, rows: seen.append((done, rows))
+    )
+    assert seen[-1] == (ROWS, ROWS)
+    assert seen == sorted(seen)
+    assert len(seen) == 6
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_in_progress_stops_the_pass(threads, values):
+    table = open_table(arrow_table(values), SCHEMA)
+
+    def fail(done, rows):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LocalEngine(batch_rows=1, threads=threads).sums(table, FEATURES["degree 1"], progress=fail)
+
+
+@pytest.mark.parametrize("shown", ["<private table>", "<sealed sums>"])
+def test_private_things_show_nothing_and_cannot_be_copied(shown, values):
+    table = open_table(arrow_table(values), SCHEMA)
+    thing = table if "table" in shown else LocalEngine().sums(table, FEATURES["degree 1"])
+    assert str(thing) == repr(thing) == f"{thing}" == shown
+    for take in (copy.copy, copy.deepcopy, pickle.dumps, iter, list, vars, len):
+        with pytest.raises(TypeError):
+            take(thing)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(TypeError):
+            pickle.dumps(thing, protocol)
+
+
+def test_the_classes_are_the_documented_ones(values):
+    table = open_table(arrow_table(values), SCHEMA)
+    assert isinstance(table, Table)
+    assert table.schema is SCHEMA
+    assert isinstance(LocalEngine().sums(table, FEATURES["degree 1"]), SealedSums)
+
+
+@pytest.mark.parametrize(
+    ("features", "match"),
+    [([], "At least one"), ([term_feature((4, 1))], "coordinate"), ([term_feature((0, 200), (1, 100))], "degree")],
+)
+def test_features_that_cannot_be_summed_are_refused(features, match, values):
+    with pytest.raises(PlanError, match=match):
+        LocalEngine().sums(open_table(arrow_table(values), SCHEMA), features)
+
+
+@pytest.mark.parametrize("wrong", [{"batch_rows": 0}, {"threads": 0}])
+def test_arguments_of_the_engine_are_checked(wrong):
+    with pytest.raises(PlanError, match="at least 1"):
+        LocalEngine(**wrong)
+
+
+def test_a_sum_for_each_feature():
+    with pytest.raises(PlanError, match="one sum for each"):
+        SealedSums(FEATURES["degree 1"], [1])
+
+
+def test_too_many_rows_are_refused(monkeypatch, values):
+    monkeypatch.setattr("smoothsynth.private.table.MOST_ROWS", 100)
+    with pytest.raises(DataError, match="between 1 and 100 rows"):
+        open_table(arrow_table(values), SCHEMA)
+
+
+def test_a_table_that_changes_is_refused(values, tmp_path):
+    path = tmp_path / "rows.csv"
+    arrow_table(values).to_pandas().to_csv(path, index=False)
+    table = open_table(path, SCHEMA)
+    for part in (values[:, :-1], np.concatenate([values, values], axis=1)):
+        arrow_table(part).to_pandas().to_csv(path, index=False)
+        for threads in (1, 2):
+            with pytest.raises(DataError, match="when it was opened"):
+                LocalEngine(threads=threads, batch_rows=100).sums(table, FEATURES["degree 1"])

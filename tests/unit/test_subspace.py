@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+
+import smoothsynth as ss
+from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.ledger import Ledger
+from smoothsynth.private.subspace import measure_subspace
+from smoothsynth.private.table import open_table
+from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement
+
+SCHEMA = ss.Schema({name: ss.Number(-1, 1) for name in "abcdef"})
+
+
+def rows(count=3000, seed=1):
+    rng = np.random.default_rng(seed)
+    scales = np.array([0.5, 0.3, 0.05, 0.04, 0.03, 0.02])
+    turn, _ = np.linalg.qr(rng.normal(size=(6, 6)))
+    return np.clip(0.2 + (rng.uniform(-1, 1, (count, 6)) * scales) @ turn.T, -1, 1)
+
+
+def run(points, measurement, seed=0):
+    import pyarrow as pa
+
+    table = open_table(pa.table({n: points[:, i] for i, n in enumerate(SCHEMA.names)}), SCHEMA)
+    start = np.random.default_rng(seed).standard_normal((6, measurement.rank))
+    ledger = Ledger(ss.Budget(1e5, 0.5))
+    return measure_subspace(table, measurement, start=start, engine=LocalEngine(), ledger=ledger), ledger
+
+
+def test_with_little_noise_it_is_principal_component_analysis():
+    points = rows(30_000)
+    found, ledger = run(points, SubspaceMeasurement(dimensions=6, rank=2, iterations=8, multiplier=0.05))
+    values, vectors = np.linalg.eigh(np.cov(points.T, bias=True))
+    top = vectors[:, ::-1][:, :2]
+    assert np.linalg.norm(top.T @ found.directions(), -2) == pytest.approx(1, abs=1e-3)
+    np.testing.assert_allclose(found.eigenvalues(), values[::-1][:2], rtol=0.05)
+    assert len(ledger.charges) == 8
+
+
+def test_the_first_product_is_the_exact_one_plus_noise():
+    points = rows()
+    measurement = SubspaceMeasurement(dimensions=6, rank=3, iterations=1, multiplier=1.0)
+    found, ledger = run(points, measurement)
+    from smoothsynth.subspace import orthonormal
+
+    exact = np.cov(points.T, bias=True) @ orthonormal(found.start)
+    noise = ledger.charges[0].deviation / (len(points) * 2**16)
+    errors = (found.last_product() - exact) / noise
+    assert np.abs(errors).max() < 6
+    assert np.std(errors) > 0.4
+
+
+@pytest.mark.parametrize("kind", ["epsilon", "multiplier"])
+def test_no_neighbour_moves_the_product_more_than_the_bound(kind):
+    """The exact integer products of neighbouring tables, worst corners included."""
+    from smoothsynth.private.engine import SealedSums
+    from smoothsynth.private.measure import _exact_product
+    from smoothsynth.subspace import on_lattice, orthonormal
+
+    rng = np.random.default_rng(3)
+    measurement = SubspaceMeasurement(dimensions=6, rank=2, iterations=1, **{kind: 1.0})
+    largest = 0.0
+    for trial in range(60):
+        count = int(rng.integers(2, 40))
+        points = rng.choice([-1.0, 1.0], size=(count, 6)) if trial % 2 else np.ones((count, 6))
+        other = points.copy()
+        other[0] = -points[0]
+        directions = orthonormal(np.column_stack([points[0], rng.normal(size=6)]) + 1e-6 * rng.normal(size=(6, 2)))
+        both = []
+        for version in (points, other):
+            import pyarrow as pa
+
+            from smoothsynth.basis import total_degree
+
+            table = open_table(pa.table({n: version[:, i] for i, n in enumerate(SCHEMA.names)}), SCHEMA)
+            sums = LocalEngine().sums(table, total_degree(2, 6))
+            assert isinstance(sums, SealedSums)
+            both.append(np.array(_exact_product(list(sums._totals), on_lattice(directions).tolist(), count), float))
+        moved = np.abs(both[0] - both[1])
+        largest = max(largest, moved.sum() if kind == "epsilon" else np.linalg.norm(moved))
+    assert largest <= measurement.sensitivity
+    assert largest >= measurement.sensitivity * 0.2
+
+
+def test_what_is_written_is_what_is_read():
+    found, _ = run(rows(50), SubspaceMeasurement(dimensions=6, rank=2, iterations=2, epsilon=3.0))
+    again = NoisySubspace.from_dict(found.as_dict())
+    assert again.products == found.products
+    np.testing.assert_array_equal(again.directions(), found.directions())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rank": 0}, {"rank": 7}, {"iterations": 0}, {"epsilon": 1.0, "multiplier": 1.0}, {"multiplier": None}],
+)
+def test_impossible_iterations_are_refused(wrong):
+    with pytest.raises(ss.PlanError):
+        SubspaceMeasurement(**{"dimensions": 6, "rank": 2, "iterations": 3, "multiplier": 1.0, **wrong})
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_papers_method_makes_a_release_around_the_mean(frame, schema, tmp_path, delta):
+    release = ss.release(frame, schema=schema, epsilon=100.0, delta=delta, seed=1, method="paper", features=9)
+    assert release.receipt.candidates == "ellipsoid"
+    assert len(release.receipt.charges) == 1 + 3
+    assert release.receipt.spent.epsilon <= 100.0
+    unit = schema.to_unit({name: frame[name].to_numpy(float) for name in schema.names})
+    np.testing.assert_allclose(release.unit_rows().mean(axis=0), unit.mean(axis=0), atol=0.15)
+    release.write(tmp_path / "out")
+    assert ss.load(tmp_path / "out").subspace.products == release.subspace.products
