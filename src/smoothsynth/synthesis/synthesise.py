@@ -1,0 +1,113 @@
+"""From noisy moments to rows: candidates, weights, rows. Post-processing only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.basis import evaluate
+from smoothsynth.synthesis.candidates import Candidates, grid, hypercube
+from smoothsynth.synthesis.ellipsoid import ellipsoid
+from smoothsynth.synthesis.linear_program import fit_linear_program
+from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
+from smoothsynth.synthesis.model import independent_columns
+from smoothsynth.synthesis.sample import generator as seeded
+from smoothsynth.synthesis.sample import systematic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.schema import Schema
+    from smoothsynth.subspace import NoisySubspace
+    from smoothsynth.synthesis.fit import Fit
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """Synthetic rows as points of the cube, with the candidates' origin and the fit behind them."""
+
+    points: NDArray[np.float64]
+    origin: str
+    fit: Fit
+
+
+def synthesise(
+    schema: Schema,
+    moments: Sequence[NoisyMoments],
+    *,
+    candidates: str,
+    candidate_count: int,
+    fit: str,
+    rows: int,
+    seed: int | None,
+    subspace: NoisySubspace | None = None,
+    fitted: int | None = None,
+    progress: Callable[[int, int | None, str], None] | None = None,
+) -> Synthesis:
+    """Draw candidates, weigh them by the noisy moments, and turn weights into rows.
+
+    `fitted` is the number of leading moments that the weights must match; None for all of them.
+    """
+    generator = seeded(seed)
+    if candidates == "model" and fit == "maximum entropy":
+        # Over independent columns the maximum-entropy fit has a closed form: no weights are left to find.
+        drawn, found = independent_columns(schema, moments, rows, generator=generator)
+        return Synthesis(drawn.points, drawn.origin, found)
+    if candidates == "ellipsoid" and subspace is not None:
+        chosen = _around_the_mean(schema, moments, subspace, candidate_count, generator)
+    else:
+        chosen = _candidates(candidates, schema, moments, candidate_count, generator)
+    found = _weigh(chosen, moments, fit, fitted, progress)
+    picked = systematic(found.weights, rows, generator=generator)
+    return Synthesis(chosen.points[picked], chosen.origin, found)
+
+
+def _weigh(
+    candidates: Candidates,
+    moments: Sequence[NoisyMoments],
+    fit: str,
+    fitted: int | None,
+    progress: Callable[[int, int | None, str], None] | None,
+) -> Fit:
+    features = [feature for noisy in moments for feature in noisy.features][:fitted]
+    matrix = evaluate(features, candidates.points)
+    values = np.concatenate([noisy.values for noisy in moments])[:fitted]
+    if fit == "linear program":
+        return fit_linear_program(matrix, values, progress=progress)
+    scale = np.concatenate([noisy.deviations for noisy in moments])[:fitted]
+    return fit_maximum_entropy(matrix, values, scale=scale, base=candidates.base, progress=progress)
+
+
+def _candidates(
+    kind: str,
+    schema: Schema,
+    moments: Sequence[NoisyMoments],
+    count: int,
+    generator: np.random.Generator,  # noqa: TID251
+) -> Candidates:
+    if kind == "model":
+        return independent_columns(schema, moments, count, generator=generator)[0]
+    if kind == "grid":
+        levels = max(2, round(count ** (1.0 / schema.dimensions)))
+        drawn = grid(levels, schema.dimensions)
+    else:
+        drawn = hypercube(count, schema.dimensions, generator=generator)
+    return Candidates(schema.snap(drawn.points), drawn.base, drawn.origin)
+
+
+def _around_the_mean(
+    schema: Schema,
+    moments: Sequence[NoisyMoments],
+    subspace: NoisySubspace,
+    count: int,
+    generator: np.random.Generator,  # noqa: TID251
+) -> Candidates:
+    values = np.concatenate([noisy.values for noisy in moments])
+    centre = np.clip(values[: schema.dimensions], -1.0, 1.0)
+    drawn = ellipsoid(centre, subspace.directions(), subspace.eigenvalues(), count=count, generator=generator)
+    return Candidates(schema.snap(drawn.points), drawn.base, drawn.origin)
