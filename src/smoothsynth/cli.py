@@ -1,0 +1,235 @@
+"""The command line: parse, call one function, print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from smoothsynth.cli_paper import paper
+from smoothsynth.commands import console, in_words, progress_bar
+from smoothsynth.errors import SchemaError
+from smoothsynth.version import VERSION
+
+if TYPE_CHECKING:
+    from smoothsynth.release import Release
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="Publish a synthetic table with a differential-privacy guarantee, such that every smooth question "
+    "(means, kernel averages, regression scores) has nearly the same answer on it.\n\n"
+    "Start with **smoothsynth demo**; for your own table: **schema**, then **plan**, then **release**.",
+)
+
+app.add_typer(paper, name="paper")
+
+SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema file: columns, types, public bounds.")]
+EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget; smaller protects more.")]
+DeltaOption = Annotated[float, typer.Option(help="0 for pure epsilon, or a probability far below 1/rows such as 1e-6.")]
+MethodOption = Annotated[str, typer.Option(help="auto (best known plan) or paper (its mechanism, correct constants).")]
+CandidatesOption = Annotated[
+    str | None, typer.Option(help="Where rows may lie: model (of the noisy moments), hypercube, grid or ellipsoid.")
+]
+FitOption = Annotated[str | None, typer.Option(help="'maximum entropy' or 'linear program'.")]
+SizeOption = Annotated[int | None, typer.Option("--size", help="How many synthetic rows [default: as many as rows].")]
+PersonOption = Annotated[int, typer.Option(help="The most rows that one person can have in the table.")]
+FeaturesOption = Annotated[
+    int | None, typer.Option(help="With --method paper: how many lowest basis functions to measure.")
+]
+SmoothnessOption = Annotated[
+    int, typer.Option(help="With --method paper: the order K of smoothness (a kernel of width s has K = s^2).")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing release in that folder.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+
+
+def _version(value: bool) -> None:  # noqa: FBT001
+    if value:
+        typer.echo(f"smoothsynth {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _show: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@in_words
+def schema(
+    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it [default: print].")] = None,
+    force: ForceOption = False,
+) -> None:
+    """Draft a schema file: names and types from the file, bounds left for you to fill in.
+
+    Bounds must be public knowledge (a code book, a law, the range of an instrument), so they are never
+    read from the data.
+
+    Example:  **smoothsynth schema patients.csv -o schema.toml**
+    """
+    from smoothsynth.private.draft import draft_schema
+
+    text = draft_schema(data)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    _write_new(output, text, force=force)
+    typer.echo(f"Wrote {output}. Fill in the bounds, then run: smoothsynth plan --schema {output} --rows N --epsilon 1")
+
+
+@app.command()
+@in_words
+def plan(
+    schema: SchemaOption,
+    rows: Annotated[int, typer.Option("--rows", "-n", help="The number of rows of the table (public).")],
+    epsilon: EpsilonOption,
+    delta: DeltaOption = 0.0,
+    method: MethodOption = "auto",
+    candidates: CandidatesOption = None,
+    fit: FitOption = None,
+    features: FeaturesOption = None,
+    smoothness: SmoothnessOption = 16,
+    size: SizeOption = None,
+    rows_per_person: PersonOption = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a release would measure, what it costs and how accurate it will be; reads no data.
+
+    Example:  **smoothsynth plan --schema schema.toml --rows 20000 --epsilon 1**
+    """
+    from smoothsynth.forecast import plan_view
+    from smoothsynth.plan import plan as make_plan
+    from smoothsynth.schema import Schema
+
+    made = make_plan(
+        Schema.load(schema),
+        rows,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        candidates=candidates,
+        fit=fit,
+        features=features,
+        smoothness=smoothness,
+        synthetic_rows=size,
+        rows_per_person=rows_per_person,
+    )
+    if as_json:
+        typer.echo(json.dumps(made.as_dict(), indent=1))
+    else:
+        console().print(plan_view(made))
+
+
+@app.command()
+@in_words
+def release(
+    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file, or a folder of Parquet files.")],
+    schema: SchemaOption,
+    epsilon: EpsilonOption,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The release folder to write.")],
+    delta: DeltaOption = 0.0,
+    method: MethodOption = "auto",
+    candidates: CandidatesOption = None,
+    fit: FitOption = None,
+    features: FeaturesOption = None,
+    smoothness: SmoothnessOption = 16,
+    size: SizeOption = None,
+    rows_per_person: PersonOption = 1,
+    seed: Annotated[int | None, typer.Option(help="Seeds the drawing of rows, never the noise.")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Also write synthetic.csv.")] = False,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a synthetic table and write its release folder, whole or not at all.
+
+    The budget is spent when noise is drawn; a second run spends it again.
+
+    Example:  **smoothsynth release patients.csv --schema schema.toml --epsilon 1 -o out/**
+    """
+    from smoothsynth.folder import write_whole
+    from smoothsynth.pipeline import release as make_release
+    from smoothsynth.schema import Schema
+
+    described = Schema.load(schema)
+    with write_whole(output, force=force) as folder:
+        with progress_bar(quiet=quiet or as_json) as progress:
+            made = make_release(
+                data,
+                schema=described,
+                epsilon=epsilon,
+                delta=delta,
+                seed=seed,
+                method=method,
+                candidates=candidates,
+                fit=fit,
+                features=features,
+                smoothness=smoothness,
+                synthetic_rows=size,
+                rows_per_person=rows_per_person,
+                progress=progress,
+            )
+        made.write_files(folder, csv=csv)
+    _report(made, output, quiet=quiet, as_json=as_json)
+
+
+@app.command()
+@in_words
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The release folder to write.")] = Path("demo-release"),
+    epsilon: EpsilonOption = 1.0,
+    quiet: QuietOption = False,
+) -> None:
+    """Tell the whole story on a built-in table (569 breast-cancer records): plan, release, compare.
+
+    The comparison with the real rows is possible only because this table is public.
+
+    Example:  **smoothsynth demo --output demo-release**
+    """
+    from smoothsynth.demo.story import tell
+
+    with progress_bar(quiet=quiet) as progress:
+        lines = tell(output, epsilon=epsilon, progress=progress)
+    for line in lines:
+        console().print(line)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _report(made: Release, output: Path, *, quiet: bool, as_json: bool) -> None:
+    receipt = made.receipt
+    if as_json:
+        typer.echo(json.dumps({"folder": str(output), **receipt.as_dict()}, indent=1, ensure_ascii=False))
+        return
+    if quiet:
+        return
+    screen = console()
+    screen.print(f"Wrote {output}: {receipt.synthetic_rows:,} synthetic rows x {len(receipt.schema.names)} columns.")
+    screen.print(receipt.promise())
+    for charge in receipt.charges:
+        screen.print(f"  - {receipt.in_words(charge)}")
+    screen.print(f"Fit: {receipt.outcome}")
+
+
+def _write_new(path: Path, text: str, *, force: bool) -> None:
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SchemaError(f"{path} exists already. Choose another name, or replace it with --force.") from None
+    except OSError as error:
+        raise SchemaError(f"{path} cannot be written: {error.strerror}.") from None

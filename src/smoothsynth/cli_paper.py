@@ -1,0 +1,64 @@
+"""The commands about the paper: its tables and its rates, run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from smoothsynth.commands import console, in_words, progress_bar
+from smoothsynth.errors import DataError
+
+paper = typer.Typer(
+    no_args_is_help=True,
+    help="The paper (Jin et al.): its tables and rates run again, beside ours. Public data only.",
+    rich_markup_mode="markdown",
+)
+
+
+@paper.command()
+@in_words
+def tables(
+    data: Annotated[Optional[Path], typer.Option(help="Folder with the public data sets [SMOOTHSYNTH_DATA].")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path("paper-tables"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="3 rounds and 1,000 queries, the four small data sets.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds to average over.")] = 20,
+    queries: Annotated[int, typer.Option(min=1, help="Random queries for each sigma and round.")] = 10_000,
+    only: Annotated[Optional[list[str]], typer.Option(help="Names of data sets, such as wdbc.")] = None,
+) -> None:
+    """Run the four result tables again: printed figure, as printed, correct constants, auto, baselines.
+
+    Interrupted, it goes on where it stopped when it is started again with the same output folder.
+
+    Example:  **smoothsynth paper tables --data DIR --quick**
+    """
+    from smoothsynth.paper import datasets
+    from smoothsynth.paper.tables import run
+    from smoothsynth.paper.tables_page import as_page, as_terminal_table, result_tables
+
+    folder = datasets.data_folder(str(data) if data else None)
+    small = tuple(name for name in datasets.NAMES if not name.startswith("pam"))
+    found, missing = datasets.available(folder, tuple(only) if only else small if quick else datasets.NAMES)
+    if not found:
+        raise DataError(f"None of {', '.join(missing)} is in {folder}. Name the folder with --data.")
+    for name in missing:
+        typer.echo(f"skipped: {name} is not in {folder}", err=True)
+    rounds, queries = (3, 1_000) if quick else (rounds, queries)
+    with progress_bar(quiet=False) as report:
+        results = run(
+            found,
+            output,
+            rounds=rounds,
+            queries=queries,
+            progress=(lambda done, total, text: report(text, done, total)) if report else None,
+        )
+    made = result_tables(results)
+    screen = console(width=170)
+    for table in made:
+        screen.print(as_terminal_table(table))
+    note = f"{rounds} rounds, {queries:,} queries per sigma; runs as printed are not private and have no receipt."
+    (output / "tables.html").write_text(as_page(made, note=note), encoding="utf-8")
+    typer.echo(f"{note} Wrote {output / 'results.csv'} and {output / 'tables.html'}.")

@@ -1,0 +1,1 @@
+"""Designs: which moments to measure, with which noise and shares, chosen from public facts."""

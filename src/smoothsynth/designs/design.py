@@ -1,0 +1,25 @@
+"""What a design hands to the plan: what is measured, and how rows are made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from smoothsynth.moments import Measurement
+    from smoothsynth.subspace import SubspaceMeasurement
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Measurements in order, perhaps a subspace iteration, and the candidates and fit that suit them.
+
+    `fitted` is the number of leading moments that the fit uses; the others serve the candidates only.
+    """
+
+    measurements: tuple[Measurement, ...]
+    candidates: str
+    candidate_count: int
+    fit: str
+    subspace: SubspaceMeasurement | None = None
+    fitted: int | None = None

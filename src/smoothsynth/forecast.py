@@ -1,0 +1,118 @@
+"""The expected error of typical queries, and a plan as text: from public facts alone.
+
+At the flat base measure, the fitted answer to a query f moves with the measured moments by
+c = Cov(phi)^-1 Cov(phi, f). So its noise has standard deviation sqrt(c' S c), with S the noise covariance,
+and what no measured moment sees is  f - c . phi.  Both are computed on a fixed set of points of the cube.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.basis import evaluate
+from smoothsynth.moments import FULL_WEIGHT
+from smoothsynth.plan import Forecast, Plan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_POINTS = 4096
+_MOST_FEATURES = 600
+_KERNEL_WIDTHS = (2.0, 4.0, 10.0)
+
+
+def forecast(plan: Plan) -> tuple[Forecast, ...]:
+    """Predict the error of typical queries; noise is one standard deviation."""
+    features = [f for m in plan.measurements for f in m.features][:_MOST_FEATURES]
+    noise = np.concatenate([m.deviations(plan.rows) for m in plan.measurements])[:_MOST_FEATURES]
+    points = _even_points(_POINTS, plan.schema.dimensions)
+    matrix = evaluate(features, points)
+    matrix -= matrix.mean(axis=0)
+    gram = matrix.T @ matrix / _POINTS
+    results = []
+    for name, values in _typical_queries(points):
+        centred = values - values.mean()
+        c = np.linalg.solve(gram + np.diag(noise**2) + 1e-9 * np.eye(len(noise)), matrix.T @ centred / _POINTS)
+        unseen = float(np.sqrt(np.mean((centred - matrix @ c) ** 2)))
+        results.append(Forecast(name, float(np.linalg.norm(c * noise)), unseen))
+    return tuple(results)
+
+
+def plan_text(plan: Plan) -> str:
+    """Write a plan as a table that a statistician can read."""
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=100, force_terminal=False, no_color=True)
+    console.print(plan_view(plan))
+    return console.file.getvalue().rstrip()  # type: ignore[attr-defined]
+
+
+def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    """Return a plan as something that rich can print."""
+    from rich.console import Group
+    from rich.table import Table
+
+    measured = Table(title="What is measured", title_justify="left")
+    for heading in ("moments", "features", "mechanism", "noise of a moment (sd)", "cost"):
+        measured.add_column(heading, justify="left" if heading == "moments" else "right")
+    for m in plan.measurements:
+        low, high = np.min(m.deviations(plan.rows)), np.max(m.deviations(plan.rows))
+        spread = f"{low:.4f}" if high < low * 1.001 else f"{low:.4f} to {high:.4f}"
+        cost = f"epsilon {m.epsilon:g}" if m.epsilon is not None else f"multiplier {m.multiplier:.4g}"
+        measured.add_row(m.purpose, f"{len(m.features):,}", m.mechanism, spread, cost)
+    if plan.subspace is not None:
+        charge = plan.subspace.charge()
+        cost = f"epsilon {charge.epsilon:g}" if charge.epsilon is not None else f"multiplier {charge.multiplier:.4g}"
+        noise = charge.deviation / (plan.rows * FULL_WEIGHT)
+        for _ in range(plan.subspace.iterations):
+            measured.add_row(charge.purpose, f"{charge.coordinates:,}", charge.mechanism, f"{noise:.4f}", cost)
+    errors = Table(title="Expected error of typical questions", title_justify="left")
+    errors.add_column("question (the mean over rows of ...)")
+    errors.add_column("from noise (sd)", justify="right")
+    errors.add_column("unseen spread (sd)", justify="right")
+    for f in plan.forecast():
+        errors.add_row(f.query, f"{f.noise:.4f}", f"{f.unseen:.4f}")
+    delta = f", delta {plan.budget.delta:g}" if plan.budget.delta else " (pure)"
+    head = (
+        f"Plan: {plan.rows:,} rows x {len(plan.schema.names)} columns, epsilon {plan.budget.epsilon:g}{delta}, "
+        f"protecting {'one row' if plan.rows_per_person == 1 else f'{plan.rows_per_person} rows of one person'}."
+    )
+    tail = (
+        f"Rows: {plan.candidate_count:,} {plan.candidates} candidates, {plan.fit} weights, "
+        f"{plan.synthetic_rows:,} synthetic rows. Method: {plan.method}. No data was read."
+    )
+    return Group(head, "", measured, "", errors, "", tail)
+
+
+def _even_points(count: int, dimensions: int) -> NDArray[np.float64]:
+    """Return a fixed low-discrepancy set: the additive recurrence of square roots of primes, in [-1, 1]^d."""
+    steps = np.sqrt(_primes(dimensions)) % 1.0
+    return 2.0 * ((np.arange(1, count + 1)[:, None] * steps) % 1.0) - 1.0
+
+
+def _primes(count: int) -> NDArray[np.float64]:
+    primes: list[int] = []
+    number = 2
+    while len(primes) < count:
+        if all(number % p for p in primes if p * p <= number):
+            primes.append(number)
+        number += 1
+    return np.array(primes, dtype=np.float64)
+
+
+def _typical_queries(points: NDArray[np.float64]) -> list[tuple[str, NDArray[np.float64]]]:
+    one = points[:, 0]
+    queries = [
+        ("one column (its mean, in units of half its range)", one),
+        ("a kernel of width 1 on one column", np.exp(-((one - 0.3) ** 2) / 2.0)),
+    ]
+    if points.shape[1] > 1:
+        queries.append(("the product of two columns", one * points[:, 1]))
+    squares = np.sum((points - 0.25) ** 2, axis=1)
+    for width in _KERNEL_WIDTHS:
+        name = f"a kernel of width {width:g} on all {points.shape[1]} columns"
+        queries.append((name, np.exp(-squares / (2.0 * width**2))))
+    return queries

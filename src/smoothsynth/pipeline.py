@@ -1,0 +1,124 @@
+"""The method on one page; the only module that sees both sides of the wall."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.plan import Plan, plan
+from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.ledger import Ledger
+from smoothsynth.private.measure import measure
+from smoothsynth.private.subspace import measure_subspace
+from smoothsynth.private.table import open_table
+from smoothsynth.release import Receipt, Release
+from smoothsynth.synthesis.sample import generator
+from smoothsynth.synthesis.synthesise import Synthesis, synthesise
+from smoothsynth.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.private.table import Table
+    from smoothsynth.schema import Schema
+    from smoothsynth.subspace import NoisySubspace
+
+    Progress = Callable[[str, int, int | None], None]
+
+
+def release(
+    data: Any,
+    *,
+    schema: Schema,
+    epsilon: float,
+    delta: float = 0.0,
+    seed: int | None = None,
+    method: str = "auto",
+    progress: Progress | None = None,
+    **choices: Any,
+) -> Release:
+    """Make a differentially private synthetic table of `data`.
+
+    `data` is a pandas or polars frame, an Arrow table, or a path to CSV or Parquet. `delta=0` means pure
+    epsilon. `seed` seeds the drawing of rows, never the noise. The other choices are those of `plan`.
+    """
+    planned = plan(schema, 1, epsilon=epsilon, delta=delta, method=method, **choices)  # misuse surfaces first
+    table = open_table(data, schema)
+    planned = plan(schema, table.rows, epsilon=epsilon, delta=delta, method=method, **choices)
+    return carry_out(planned, table, seed=seed, progress=progress)
+
+
+def carry_out(planned: Plan, table: Table, *, seed: int | None = None, progress: Progress | None = None) -> Release:
+    """Measure what the plan says, fit, draw rows, and write the receipt."""
+    ledger, engine = Ledger(planned.budget), LocalEngine()
+    moments = tuple(
+        measure(table, m, engine=engine, ledger=ledger, progress=_stage(progress, "reading"))
+        for m in planned.measurements
+    )
+    subspace = _subspace(planned, table, engine=engine, ledger=ledger, seed=seed)
+    made = synthesise(
+        planned.schema,
+        moments,
+        subspace=subspace,
+        fitted=planned.fitted,
+        candidates=planned.candidates,
+        candidate_count=planned.candidate_count,
+        fit=planned.fit,
+        rows=planned.synthetic_rows,
+        seed=seed,
+        progress=_fit_stage(progress),
+    )
+    return _release(planned, ledger, moments, subspace, made=made, seed=seed)
+
+
+def _subspace(
+    planned: Plan, table: Table, *, engine: LocalEngine, ledger: Ledger, seed: int | None
+) -> NoisySubspace | None:
+    """Carry out the subspace iteration, if the plan has one, from a public random start."""
+    if planned.subspace is None:
+        return None
+    start = generator(seed).standard_normal((planned.subspace.dimensions, planned.subspace.rank))
+    return measure_subspace(table, planned.subspace, start=start, engine=engine, ledger=ledger)
+
+
+def _release(
+    planned: Plan,
+    ledger: Ledger,
+    moments: tuple[NoisyMoments, ...],
+    subspace: NoisySubspace | None,
+    *,
+    made: Synthesis,
+    seed: int | None,
+) -> Release:
+    import pyarrow
+
+    receipt = Receipt(
+        schema=planned.schema,
+        rows=planned.rows,
+        rows_per_person=planned.rows_per_person,
+        budget=planned.budget,
+        charges=tuple(ledger.charges),
+        method=planned.method,
+        candidates=made.origin,
+        fit=made.fit.method,
+        converged=made.fit.converged,
+        outcome=made.fit.outcome,
+        seed=seed,
+        synthetic_rows=planned.synthetic_rows,
+        version=VERSION,
+    )
+    return Release(pyarrow.table(planned.schema.from_unit(made.points)), moments, receipt, subspace)
+
+
+def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
+    if progress is None:
+        return None
+    report = progress
+    return lambda done, total: report(name, done, total)
+
+
+def _fit_stage(progress: Progress | None) -> Callable[[int, int | None, str], None] | None:
+    if progress is None:
+        return None
+    report = progress
+    return lambda step, total, _text: report("fitting", step, total)

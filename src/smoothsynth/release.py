@@ -1,0 +1,264 @@
+"""A release: the synthetic rows, the noisy moments behind them and the receipt; read and written as a folder.
+
+Nothing in it is private: it is made of public facts and of what came through `private/measure.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.errors import ReleaseError, SmoothsynthError
+from smoothsynth.folder import write_whole
+from smoothsynth.moments import NoisyMoments
+from smoothsynth.privacy import Budget, Charge, compose
+from smoothsynth.schema import Schema
+from smoothsynth.subspace import NoisySubspace
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+    from numpy.typing import NDArray
+
+FORMAT = 1
+NEIGHBOURS = (
+    "Two tables are neighbours if they have the same number of rows and differ in one row; "
+    "the number of rows is public."
+)
+ROWS_FILE, MOMENTS_FILE, RECEIPT_FILE, CSV_FILE = (
+    "synthetic.parquet",
+    "moments.json",
+    "receipt.json",
+    "synthetic.csv",
+)
+_MOST_JSON_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was promised, what was spent on what, and how the rows were made."""
+
+    schema: Schema
+    rows: int
+    rows_per_person: int
+    budget: Budget
+    charges: tuple[Charge, ...]
+    method: str
+    candidates: str
+    fit: str
+    converged: bool
+    outcome: str
+    seed: int | None
+    synthetic_rows: int
+    version: str
+
+    @property
+    def spent(self) -> Budget:
+        """What all charges cost together."""
+        return compose(self.charges, delta=self.budget.delta)
+
+    def promise(self) -> str:
+        """State the guarantee in words."""
+        delta = f" and delta = {self.budget.delta:g}" if self.budget.delta else ""
+        unit = "one row" if self.rows_per_person == 1 else f"one person (up to {self.rows_per_person} rows)"
+        return (
+            f"This release is differentially private with epsilon = {self.budget.epsilon:g}{delta} for {unit}. "
+            f"{NEIGHBOURS} A rerun on the same data spends again."
+        )
+
+    def in_words(self, charge: Charge) -> str:
+        """Say what a charge was for, with the number of rows it protects together if that is not one."""
+        several = f" All figures are for up to {self.rows_per_person} rows replaced together."
+        return charge.sentence() + (several if self.rows_per_person > 1 else "")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for receipt.json."""
+        spent = self.spent
+        return {
+            "format": FORMAT,
+            "software": f"smoothsynth {self.version}",
+            "promise": self.promise(),
+            "neighbours": NEIGHBOURS,
+            "rows": self.rows,
+            "rows_per_person": self.rows_per_person,
+            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
+            "spent": {"epsilon": spent.epsilon, "delta": spent.delta},
+            "charges": [{**charge.as_dict(), "in_words": self.in_words(charge)} for charge in self.charges],
+            "method": self.method,
+            "candidates": self.candidates,
+            "fit": {"method": self.fit, "converged": self.converged, "outcome": self.outcome},
+            "synthetic_rows": self.synthetic_rows,
+            "seed": self.seed,
+            "schema": self.schema.facts(),
+        }
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> Receipt:
+        """Read what `as_dict` wrote."""
+        if facts.get("format") != FORMAT:
+            raise ReleaseError(
+                f"The receipt has format {facts.get('format')!r}; this version reads format {FORMAT}. "
+                "Update smoothsynth, or read it with the version that wrote it."
+            )
+        return cls(
+            schema=Schema.from_facts(facts["schema"]),
+            rows=_whole(facts["rows"]),
+            rows_per_person=_whole(facts["rows_per_person"]),
+            budget=Budget(float(facts["budget"]["epsilon"]), float(facts["budget"]["delta"])),
+            charges=tuple(Charge.from_dict(charge) for charge in facts["charges"]),
+            method=str(facts["method"]),
+            candidates=str(facts["candidates"]),
+            fit=str(facts["fit"]["method"]),
+            converged=bool(facts["fit"]["converged"]),
+            outcome=str(facts["fit"]["outcome"]),
+            seed=None if facts["seed"] is None else int(facts["seed"]),
+            synthetic_rows=_whole(facts["synthetic_rows"]),
+            version=str(facts["software"]).removeprefix("smoothsynth "),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A synthetic table that anyone may see, with its noisy moments and its receipt."""
+
+    table: pyarrow.Table
+    moments: tuple[NoisyMoments, ...]
+    receipt: Receipt
+    subspace: NoisySubspace | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema of the rows."""
+        return self.receipt.schema
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Return the synthetic rows as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the synthetic rows as a pandas frame."""
+        return self.table.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the synthetic rows as a polars frame."""
+        import polars
+
+        return polars.from_arrow(self.table)
+
+    def unit_rows(self) -> NDArray[Any]:
+        """Return the synthetic rows as points of the cube."""
+        import numpy as np
+
+        columns = {name: self.table[name].to_numpy().astype(np.float64) for name in self.schema.names}
+        return self.schema.to_unit(columns)
+
+    def write(self, path: str | Path, *, csv: bool = False, force: bool = False) -> Path:
+        """Write the release folder, whole or not at all; an existing one only with `force`."""
+        with write_whole(path, force=force) as folder:
+            self.write_files(folder, csv=csv)
+        return Path(path)
+
+    def write_files(self, folder: Path, *, csv: bool = False) -> None:
+        """Write the files of the release into a folder that `write_whole` prepared."""
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(self.table, folder / ROWS_FILE, compression="zstd")
+        if csv:
+            pyarrow.csv.write_csv(self.table, folder / CSV_FILE)
+        document: dict[str, Any] = {"format": FORMAT, "moments": [m.as_dict() for m in self.moments]}
+        if self.subspace is not None:
+            document["subspace"] = self.subspace.as_dict()
+        _write_json(folder / MOMENTS_FILE, document)
+        hashes = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
+        _write_json(folder / RECEIPT_FILE, {**self.receipt.as_dict(), "sha256": hashes})
+
+    def __repr__(self) -> str:
+        delta = f", delta={self.receipt.budget.delta:g}" if self.receipt.budget.delta else ""
+        return (
+            f"<Release: {self.table.num_rows:,} synthetic rows x {len(self.schema.names)} columns, "
+            f"epsilon={self.receipt.budget.epsilon:g}{delta}>"
+        )
+
+
+def load(path: str | Path) -> Release:
+    """Read a release folder, trusting nothing in it."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise ReleaseError(f"{folder} is not a release folder: there is no such folder.")
+    try:
+        facts = _read_json(folder / RECEIPT_FILE)
+        receipt = Receipt.from_dict(facts)
+        document = _read_json(folder / MOMENTS_FILE)
+        moments = tuple(NoisyMoments.from_dict(m) for m in document["moments"])
+        subspace = NoisySubspace.from_dict(document["subspace"]) if "subspace" in document else None
+        _check_hashes(folder, facts["sha256"])
+        table = _read_rows(folder / ROWS_FILE, receipt)
+    except ReleaseError:
+        raise
+    except SmoothsynthError as error:
+        raise ReleaseError(f"{folder} is not a whole release: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise ReleaseError(
+            f"{folder} is not a whole release: a field is missing or has the wrong type ({type(error).__name__})."
+        ) from error
+    return Release(table=table, moments=moments, receipt=receipt, subspace=subspace)
+
+
+def _read_rows(path: Path, receipt: Receipt) -> pyarrow.Table:
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(path, memory_map=False)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ReleaseError(f"{path.name} cannot be read as Parquet.") from error
+    if tuple(table.column_names) != receipt.schema.names or table.num_rows != receipt.synthetic_rows:
+        raise ReleaseError(f"{path.name} does not have the columns or rows that the receipt names.")
+    return table
+
+
+def _check_hashes(folder: Path, hashes: dict[str, str]) -> None:
+    for name in (ROWS_FILE, MOMENTS_FILE):
+        if name not in hashes:
+            raise ReleaseError(f"The receipt does not name {name}.")
+    for name, digest in hashes.items():
+        if Path(name).name != name or not (folder / name).is_file():
+            raise ReleaseError(f"The release names a file {name!r} that is not in its folder.")
+        if _sha256(folder / name) != digest:
+            raise ReleaseError(f"{name} is not the file that the receipt was written for.")
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _write_json(path: Path, document: dict[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _MOST_JSON_BYTES:
+            raise ReleaseError(f"{path.name} is too large to be part of a release.")
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ReleaseError(f"{path.parent} is not a release folder: {path.name} is missing.") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ReleaseError(f"{path.name} cannot be read as JSON.") from error
+    if not isinstance(document, dict):
+        raise ReleaseError(f"{path.name} must hold a JSON object.")
+    return document
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ReleaseError(f"A count in the receipt must be a whole number of at least 1, not {value!r}.")
+    return value

@@ -1,0 +1,114 @@
+"""The tree reads as the method: imports go one way, and rows exist only in private/."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import smoothsynth
+
+ROOT = Path(smoothsynth.__file__).parent
+
+# A module sees those on earlier lines, and its own folder. Modules on one line do not see each other.
+LAYERS = [
+    ["errors", "version"],
+    ["commands"],
+    ["schema", "basis", "privacy", "folder"],
+    ["sensitivity"],
+    ["moments"],
+    ["subspace"],
+    ["designs"],
+    ["private", "synthesis", "plan", "release"],
+    ["forecast"],
+    ["pipeline"],
+    ["paper"],
+    ["demo"],
+    ["cli_paper"],
+    ["cli"],
+]
+# Seen by a lower layer only inside functions, for printing.
+PRINTING = {("plan", "forecast")}
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+SOURCES = sorted(ROOT.rglob("*.py"))
+
+
+def room(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "smoothsynth":
+            parts = node.module.split(".")
+            yield from [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("smoothsynth."))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_one_way(path):
+    own = room(path)
+    if own == "__init__":
+        return
+    for other in imported_rooms(path):
+        if other != own and (own, other) not in PRINTING:
+            assert LEVEL[other] < LEVEL[own], f"{own} must not import {other}"
+
+
+def test_every_room_is_on_the_list():
+    assert {room(path) for path in SOURCES} - {"__init__", "__main__"} == set(LEVEL)
+
+
+def test_post_processing_cannot_see_rows():
+    for path in ROOT.rglob("synthesis/**/*.py"):
+        assert "private" not in set(imported_rooms(path)), path
+
+
+PIPELINE_ONLY = {"pipeline.py", "cli.py"}
+
+
+def test_only_the_pipeline_sees_both_sides():
+    both = {p.relative_to(ROOT).as_posix() for p in SOURCES if {"private", "synthesis"} <= set(imported_rooms(p))}
+    assert both <= {"pipeline.py"} | {p for p in both if p.startswith("paper/")}
+
+
+def uses(pattern, *, outside):
+    found = {p.relative_to(ROOT).as_posix() for p in SOURCES if re.search(pattern, p.read_text(encoding="utf-8"))}
+    return found - set(outside)
+
+
+def test_there_is_one_door():
+    assert not uses(r"\.unseal\(", outside={"private/measure.py"})
+    assert uses(r"\.unseal\(", outside=()) == {"private/measure.py"}
+
+
+def test_there_is_one_noise_source():
+    assert not uses(r"\bopendp\b.*import|import opendp|\bsecrets\b", outside={"private/noise.py"})
+    assert uses(r"opendp", outside=()) >= {"private/noise.py"}
+
+
+def test_nothing_seeded_in_private():
+    for path in ROOT.rglob("private/**/*.py"):
+        assert not re.search(r"default_rng|np\.random|numpy\.random|import random|\bseed\b=", path.read_text()), path
+
+
+def test_heavy_modules_are_imported_late():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, smoothsynth; heavy = 'pyarrow opendp highspy pandas polars scipy rich typer'.split(); "
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_proof_pages_and_functions_name_each_other():
+    proofs = ROOT.parent.parent / "docs" / "proofs"
+    for page in proofs.glob("*.md"):
+        assert uses(rf"docs/proofs/{page.name}", outside=()), f"no function names {page.name}"
+    for path in SOURCES:
+        for name in re.findall(r"docs/proofs/([a-z-]+\.md)", path.read_text(encoding="utf-8")):
+            assert (proofs / name).is_file(), f"{path.name} names {name}, which is not there"

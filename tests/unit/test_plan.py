@@ -1,0 +1,106 @@
+import json
+
+import pytest
+
+import smoothsynth as ss
+from smoothsynth.moments import Measurement
+
+
+def numbers(count):
+    return ss.Schema({f"c{i}": ss.Number(0, 1) for i in range(count)})
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-10, 1e-6])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("columns", [1, 5, 30, 300])
+@pytest.mark.parametrize("method", ["auto", "paper"])
+def test_a_plan_costs_what_was_allowed_and_no_more(columns, epsilon, delta, method):
+    plan = ss.plan(numbers(columns), 5_000, epsilon=epsilon, delta=delta, method=method)
+    assert plan.cost.epsilon <= epsilon
+    assert plan.cost.delta <= delta
+    assert plan.cost.epsilon >= epsilon * (1 - 1e-6)
+
+
+def test_pure_means_pure():
+    plan = ss.plan(numbers(100), 5_000, epsilon=1.0)
+    assert plan.cost.delta == 0.0
+    assert {m.mechanism for m in plan.measurements} <= {"cube", "discrete laplace"}
+
+
+def test_the_better_mechanism_is_chosen():
+    few = ss.plan(numbers(5), 5_000, epsilon=1.0, delta=1e-10)
+    many = ss.plan(numbers(300), 5_000, epsilon=1.0, delta=1e-10)
+    assert few.measurements[0].mechanism == "cube"
+    assert many.measurements[0].mechanism == "discrete gaussian"
+
+
+def test_noise_falls_with_rows_and_epsilon_and_grows_with_rows_per_person():
+    def noise(rows=1000, **choices):
+        return ss.plan(numbers(4), rows, **{"epsilon": 1.0, **choices}).measurements[0].deviations(rows)[0]
+
+    assert noise(rows=2000) == pytest.approx(noise() / 2, rel=1e-6)
+    assert noise(epsilon=2.0) == pytest.approx(noise() / 2, rel=1e-6)
+    assert noise(rows_per_person=3) == pytest.approx(noise() * 3, rel=1e-6)
+
+
+def test_a_plan_prints_and_is_json():
+    plan = ss.plan(numbers(3), 20_000, epsilon=1.0)
+    shown = " ".join(str(plan).split())
+    assert "No data was read" in shown
+    assert "20,000 rows x 3 columns" in shown
+    document = json.loads(json.dumps(plan.as_dict()))
+    assert document["cost"]["epsilon"] <= 1.0
+    assert all(e["noise"] > 0 for e in document["expected_errors"])
+
+
+def test_the_forecast_falls_with_rows():
+    few, many = (ss.plan(numbers(3), rows, epsilon=1.0).forecast() for rows in (1_000, 100_000))
+    assert all(b.noise < a.noise for a, b in zip(few, many, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("choices", "error", "words"),
+    [
+        ({"epsilon": 0}, ss.BudgetError, "epsilon"),
+        ({"epsilon": -1}, ss.BudgetError, "epsilon"),
+        ({"epsilon": float("nan")}, ss.BudgetError, "epsilon"),
+        ({"epsilon": 1, "delta": 1}, ss.BudgetError, "delta"),
+        ({"epsilon": 1, "delta": -0.1}, ss.BudgetError, "delta"),
+        ({"epsilon": 1, "method": "best"}, ss.PlanError, "'auto', 'paper'"),
+        ({"epsilon": 1, "candidates": "magic"}, ss.PlanError, "'hypercube'"),
+        ({"epsilon": 1, "fit": "magic"}, ss.PlanError, "'linear program'"),
+        ({"epsilon": 1, "synthetic_rows": 0}, ss.PlanError, "synthetic_rows"),
+        ({"epsilon": 1, "rows_per_person": 0}, ss.PlanError, "rows_per_person"),
+        ({"epsilon": 1, "rows_per_person": 1001}, ss.PlanError, "rows_per_person"),
+    ],
+)
+def test_bad_choices_are_explained(choices, error, words):
+    with pytest.raises(error) as found:
+        ss.plan(numbers(2), 1000, **choices)
+    assert words in str(found.value)
+
+
+@pytest.mark.parametrize("rows", [0, -5, 2**40, 1.5, True, "many"])
+def test_bad_numbers_of_rows_are_refused(rows):
+    with pytest.raises(ss.PlanError, match="rows"):
+        ss.plan(numbers(2), rows, epsilon=1.0)
+
+
+def test_more_columns_than_can_be_measured():
+    with pytest.raises(ss.PlanError, match="Leave out columns"):
+        ss.plan(numbers(6000), 1000, epsilon=1.0)
+
+
+def test_a_measurement_is_one_mechanism_with_one_budget():
+    from smoothsynth.basis import lowest
+
+    for wrong in (
+        {"mechanism": "cube", "multiplier": 2.0},
+        {"mechanism": "discrete gaussian", "epsilon": 1.0},
+        {"mechanism": "discrete gaussian", "epsilon": 1.0, "multiplier": 2.0},
+        {"mechanism": "magic", "epsilon": 1.0},
+        {"mechanism": "cube", "epsilon": 1.0, "weights": (1,)},
+        {"mechanism": "cube", "epsilon": 1.0, "weights": (0, 1, 1)},
+    ):
+        with pytest.raises(ss.PlanError):
+            Measurement(purpose="test", features=lowest(3, 3), **wrong)
