@@ -1,0 +1,1 @@
+"""Benchmarks: accuracy on public data, and speed as ratios within one run."""

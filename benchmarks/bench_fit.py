@@ -1,0 +1,82 @@
+"""Fit times as ratios within one run: the linear program against scipy's HiGHS, maximum entropy against ours.
+
+Run it with one BLAS thread (OMP_NUM_THREADS=1); the times are of the process, so other work matters less.
+"""
+
+import time
+from itertools import combinations
+
+import numpy as np
+from scipy.optimize import linprog
+
+from smoothsynth.synthesis.linear_program import fit_linear_program
+from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
+
+
+def _problem(columns, moments, candidates, *, noise, seed=0):
+    """Means, T_2 and pairs of correlated rows in the cube, with noise; candidates from a slightly wrong model."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.normal(size=(columns, columns)) / np.sqrt(columns)
+    wrong = mixing + 0.1 * rng.normal(size=(columns, columns)) / np.sqrt(columns)
+    centre = 0.1 * rng.normal(size=columns)
+    rows = np.clip(0.3 * rng.normal(size=(5000, columns)) @ mixing + centre, -1, 1)
+    points = np.clip(0.3 * rng.normal(size=(candidates, columns)) @ wrong + centre, -1, 1)
+    target = _features(rows, moments).mean(axis=0) + noise * rng.normal(size=moments)
+    return _features(points, moments), target
+
+
+def _features(points, moments):
+    pairs = [points[:, i] * points[:, j] for i, j in combinations(range(points.shape[1]), 2)]
+    return np.column_stack([points, 2 * points**2 - 1, *pairs])[:, :moments]
+
+
+def _seconds(call):
+    start = time.process_time()
+    result = call()
+    return time.process_time() - start, result
+
+
+def linear_program_ratio():
+    """Compare with scipy.optimize.linprog(method="highs") at R = 70, C = 10,000."""
+    matrix, target = _problem(11, 70, 10_000, noise=0.02)
+    count, moments = matrix.shape
+    equal = np.zeros((moments + 1, count + 2 * moments))
+    equal[:moments, :count] = matrix.T
+    equal[:moments, count : count + moments] = np.eye(moments)
+    equal[:moments, count + moments :] = -np.eye(moments)
+    equal[moments, :count] = 1.0
+    cost = np.r_[np.zeros(count), np.ones(2 * moments)]
+    fit_linear_program(matrix[:100], target)
+    ours, fit = _seconds(lambda: fit_linear_program(matrix, target))
+    theirs, reference = _seconds(lambda: linprog(cost, A_eq=equal, b_eq=np.r_[target, 1.0], method="highs"))
+    return {
+        "moments": moments,
+        "candidates": count,
+        "seconds": round(ours, 3),
+        "linprog_seconds": round(theirs, 3),
+        "times_faster": round(theirs / ours, 1),
+        "optimum": fit.residual,
+        "optimum_difference": abs(fit.residual - reference.fun),
+    }
+
+
+def maximum_entropy_ratio():
+    """Compare with our own linear program at R = 230, C = 10,000."""
+    matrix, target = _problem(20, 230, 10_000, noise=0.02)
+    fit_linear_program(matrix[:100], target)
+    program, _ = _seconds(lambda: fit_linear_program(matrix, target))
+    entropy, fit = _seconds(lambda: fit_maximum_entropy(matrix, target, scale=0.02))
+    return {
+        "moments": len(target),
+        "candidates": len(matrix),
+        "seconds": round(entropy, 3),
+        "linear_program_seconds": round(program, 3),
+        "times_faster": round(program / entropy, 1),
+        "steps": fit.steps,
+        "converged": fit.converged,
+    }
+
+
+if __name__ == "__main__":
+    print("linear program ", linear_program_ratio())
+    print("maximum entropy", maximum_entropy_ratio())
