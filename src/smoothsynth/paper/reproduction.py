@@ -1,0 +1,196 @@
+"""The paper's mechanism as printed, on plain arrays in [-1, 1]^d: NOT PRIVATE AS PRINTED.
+
+`algorithm_1` is the theorem's mechanism on the full grid, for few columns; `accelerated` is the version of
+the paper's experiments. Both are for reproducing the printed tables on public data: the noise is floating
+point from a seeded generator with the printed scales, and no receipt is made. Source: Jin et al.,
+Algorithm 1 and section 3.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from smoothsynth import basis
+from smoothsynth.errors import DataError, PlanError
+from smoothsynth.paper import printed
+from smoothsynth.paper.mechanisms.domain import Grid
+from smoothsynth.paper.subspace import printed_ellipsoid
+from smoothsynth.synthesis.candidates import grid_axis
+from smoothsynth.synthesis.linear_program import fit_linear_program
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from smoothsynth.paper.printed_tables import Candidates
+
+    Array = NDArray[np.float64]
+
+MOST_ENTRIES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the paper's experiments must have chosen and do not state; the defaults are this project's.
+
+    `rank` k and `iterations` L of Algorithm 2; how R is rounded, or R itself in place of the printed rule
+    (`basis_count`: the printed hypercube figures ask for more than the rule gives); whether candidates and
+    rows are snapped to the N levels of Algorithm 1; and the size m of the synthetic table (None: m = n).
+    Algorithm 2 and the moments each use the whole epsilon, as the paper's "we set epsilon = 1" reads.
+    """
+
+    rank: int = 5
+    iterations: int = 3
+    rounding: Literal["ceil", "round", "floor"] = "ceil"
+    basis_count: int | None = None
+    snap: bool = False
+    rows: int | None = None
+    candidates: int = printed.CANDIDATES
+
+
+DEFAULT = Choices()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reproduction:
+    """A synthetic table made as printed, and the weights that it was drawn from (not private as printed)."""
+
+    rows: Array
+    support: Array  # the candidates of positive weight
+    weights: Array
+    basis_count: int
+    laplace_scale: float
+    outcome: str
+    privacy: str = field(default=printed.NOT_PRIVATE, init=False)
+
+
+def scale_by_own_range(table: ArrayLike) -> Array:
+    """Scale each column to [-1, 1] by its own smallest and largest value, as the paper does (not private).
+
+    A constant column becomes 0.
+    """
+    rows = np.asarray(table, dtype=np.float64)
+    low, width = rows.min(axis=0), np.ptp(rows, axis=0)
+    scaled = 2.0 * (rows - low) / np.where(width > 0.0, width, 1.0) - 1.0
+    return np.where(width > 0.0, np.clip(scaled, -1.0, 1.0), 0.0)
+
+
+def algorithm_1(
+    points: ArrayLike, *, order: int, epsilon: float, delta: float = 0.0, generator: np.random.Generator
+) -> Reproduction:
+    """Run Algorithm 1 as printed on the full grid, for tables of few columns (not private as printed).
+
+    Step 1: t, N, m, L from n, d, K; 4: snap rows to the grid; 8-10: noisy moments of degrees 0..t-1 per
+    column, rounded to multiples of 1/L; 14-15: the same for the N^d grid points; 20: the l1 fit; 22: m draws.
+    """
+    rows = _checked(points)
+    count, dimensions = rows.shape
+    p = printed.parameters(count, dimensions, order=order, epsilon=epsilon, delta=delta)
+    if p.levels**dimensions * p.degrees**dimensions > MOST_ENTRIES:
+        raise PlanError(
+            f"the linear program may have at most {MOST_ENTRIES:,} entries; found {p.degrees}^{dimensions} "
+            f"moments on {p.levels}^{dimensions} points. Take fewer columns, a lower order, or `accelerated`."
+        )
+    grid = Grid(p.levels, dimensions)
+    features = np.column_stack([np.ones(grid.size), *_tensor_features(p.degrees, grid.points())])
+    exact = grid.histogram(rows) @ features
+    noisy = exact + generator.laplace(0.0, p.laplace_scale, exact.shape)
+    fit = fit_linear_program(_lattice(features, p.lattice), _lattice(noisy, p.lattice))
+    support, weights, drawn = _draw(grid.points(), fit.weights, rows=p.rows, generator=generator)
+    return Reproduction(drawn, support, weights, p.degrees**dimensions, p.laplace_scale, fit.outcome)
+
+
+def accelerated(
+    points: ArrayLike,
+    *,
+    sigma: float,
+    candidates: Candidates,
+    epsilon: float = printed.EPSILON,
+    delta: float = 0.0,
+    choices: Choices = DEFAULT,
+    generator: np.random.Generator,
+) -> Reproduction:
+    """Run the version of the paper's experiments: R low functions, C candidates (not private as printed).
+
+    Step 9's scale with R in place of t^d; K = sigma^2. Candidates are uniform on the cube, or on the
+    ellipsoid of Algorithm 2. The rest is Algorithm 1: the l1 fit, then m independent draws.
+    """
+    rows = _checked(points)
+    count, dimensions = rows.shape
+    size = choices.basis_count or printed.basis_count(
+        count, dimensions, sigma=sigma, delta=delta, rounding=choices.rounding
+    )
+    features = basis.lowest(size, dimensions)
+    scale = printed.moment_noise_scale(size, count, epsilon=epsilon, delta=delta)
+    if choices.snap:
+        rows = _snapped(rows, sigma=sigma, delta=delta)
+    noisy = basis.evaluate(features, rows).mean(axis=0) + generator.laplace(0.0, scale, size)
+    cloud = _candidates(rows, candidates, epsilon=epsilon, delta=delta, choices=choices, generator=generator)
+    if choices.snap:
+        cloud = _snapped(cloud, sigma=sigma, delta=delta, rows=count)
+    fit = fit_linear_program(basis.evaluate(features, cloud), noisy)
+    support, weights, drawn = _draw(cloud, fit.weights, rows=choices.rows or count, generator=generator)
+    return Reproduction(drawn, support, weights, size, scale, fit.outcome)
+
+
+def _candidates(
+    rows: Array,
+    kind: Candidates,
+    *,
+    epsilon: float,
+    delta: float,
+    choices: Choices,
+    generator: np.random.Generator,
+) -> Array:
+    if kind == "hypercube":
+        return generator.uniform(-1.0, 1.0, (choices.candidates, rows.shape[1]))
+    ellipsoid = printed_ellipsoid(
+        rows,
+        rank=min(choices.rank, rows.shape[1]),
+        iterations=choices.iterations,
+        epsilon=epsilon,
+        delta=delta,
+        generator=generator,
+    )
+    return ellipsoid.draw(choices.candidates, generator=generator)
+
+
+def _draw(
+    points: Array, weights: Array, *, rows: int, generator: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Step 22: return the support, its weights and m independent draws (their order means nothing)."""
+    chosen = np.flatnonzero(weights > 0.0)
+    support, shares = points[chosen], weights[chosen] / weights[chosen].sum()
+    return support, shares, np.repeat(support, generator.multinomial(rows, shares), axis=0)
+
+
+def _tensor_features(degrees: int, points: Array) -> Array:
+    features = basis.tensor(degrees, points.shape[1]) if degrees > 1 else ()
+    return basis.evaluate(features, points).T if features else np.empty((0, len(points)))
+
+
+def _snapped(points: Array, *, sigma: float, delta: float, rows: int | None = None) -> Array:
+    """Move every value to the nearest of the N levels that step 1 gives for K = sigma^2."""
+    count, dimensions = rows or len(points), points.shape[1]
+    order = max(1, round(sigma**2))
+    levels = printed.parameters(count, dimensions, order=order, epsilon=1.0, delta=delta).levels
+    index = np.clip(np.floor((points + 1.0) * levels / 2.0), 0, levels - 1).astype(np.int64)
+    return grid_axis(levels)[index]
+
+
+def _lattice(values: Array, lattice: int) -> Array:
+    """Round to the nearest multiple of 1/L in [-1, 1] (steps 10 and 15)."""
+    result: Array = np.clip(np.rint(values * lattice), -lattice, lattice) / lattice
+    return result
+
+
+def _checked(points: ArrayLike) -> Array:
+    rows = np.asarray(points, dtype=np.float64)
+    if rows.ndim != 2 or 0 in rows.shape or not np.isfinite(rows).all() or np.abs(rows).max() > 1.0:
+        raise DataError(
+            "points must be a (rows, columns) array with all values in [-1, 1]; found one that is not. "
+            "Scale the table first, for instance with scale_by_own_range on public data."
+        )
+    return rows
