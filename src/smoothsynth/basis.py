@@ -7,6 +7,7 @@ mean of several terms (a *pooled* feature). T_k(x) = cos(k arccos x), so every f
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -74,6 +75,7 @@ def graded_terms(dimensions: int) -> Iterator[Term]:
             yield tuple(sorted(Counter(coordinates).items()))
 
 
+@functools.lru_cache(maxsize=16)
 def lowest(count: int, dimensions: int) -> tuple[Feature, ...]:
     """Return the `count` lowest features in graded order (the paper's R functions, lower degrees first)."""
     _check_count(count)

@@ -19,15 +19,15 @@ import numpy as np
 from smoothsynth import privacy
 from smoothsynth.basis import Feature, Term, evaluate
 from smoothsynth.errors import PlanError
-from smoothsynth.sensitivity import l1_sensitivity, l2_sensitivity
+from smoothsynth.lattice import LATTICE
+from smoothsynth.sensitivity import l1_sensitivity, l2_sensitivity, short_rows_l2
+from smoothsynth.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-# S: a coordinate in [-1, 1] is rounded once to a whole multiple of 1/S.
-LATTICE = 2**16
 # The weight of a feature that is not scaled down.
 FULL_WEIGHT = 2**16
 MOST_ROWS = 2**30
@@ -51,6 +51,7 @@ class Measurement:
     multiplier: float | None = None
     weights: tuple[int, ...] = ()
     rows_per_person: int = 1
+    view: View | None = None
 
     def __post_init__(self) -> None:
         if not self.weights:
@@ -83,7 +84,7 @@ class Measurement:
         if self.mechanism == "discrete laplace":
             exact, extra = l1_sensitivity(self.features, self.weights), math.fsum(slack)
         else:
-            exact, extra = l2_sensitivity(self.features, self.weights), math.hypot(*slack)
+            exact, extra = self._l2(), math.hypot(*slack)
         return math.ceil((exact * self.rows_per_person + extra) * (1.0 + 1e-9))
 
     def charge(self) -> privacy.Charge:
@@ -97,9 +98,18 @@ class Measurement:
             multiplier=self.multiplier,
         )
 
+    def evaluate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the (points, features) matrix of what is measured, seen through the view."""
+        return evaluate(self.features, points if self.view is None else self.view.of(points))
+
     def deviations(self, rows: int) -> NDArray[np.float64]:
         """Return the standard deviation of the noise of each moment."""
         return self.charge().deviation / (rows * np.array(self.weights, dtype=np.float64))
+
+    def _l2(self) -> float:
+        radius = None if self.view is None else self.view.radius
+        bound = l2_sensitivity(self.features, self.weights)
+        return bound if radius is None else min(bound, short_rows_l2(self.features, self.weights, radius=radius))
 
     @property
     def _pairs(self) -> zip[tuple[Feature, int]]:
@@ -136,7 +146,7 @@ class NoisyMoments:
 
     def of(self, points: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the same moments of other points (say, synthetic rows)."""
-        return np.average(evaluate(self.features, points), axis=0, weights=weights)
+        return np.average(self.measurement.evaluate(points), axis=0, weights=weights)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for moments.json."""
@@ -151,6 +161,7 @@ class NoisyMoments:
             "features": [[[list(factor) for factor in term] for term in f.terms] for f in m.features],
             "weights": list(m.weights),
             "integers": list(self.integers),
+            "view": None if m.view is None else m.view.as_dict(),
         }
 
     @classmethod
@@ -165,6 +176,7 @@ class NoisyMoments:
             multiplier=facts["multiplier"],
             weights=tuple(int(w) for w in facts["weights"]),
             rows_per_person=int(facts["rows_per_person"]),
+            view=None if facts["view"] is None else View.from_dict(facts["view"]),
         )
         return cls(measurement, int(facts["rows"]), tuple(int(z) for z in facts["integers"]))
 

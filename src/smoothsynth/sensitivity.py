@@ -47,6 +47,31 @@ def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float]) -> flo
     return min(general, _second_degree_l2(features, weights))
 
 
+def short_rows_l2(features: Sequence[Feature], weights: Sequence[float], *, radius: float) -> float:
+    """Bound the L2 sensitivity for rows of length at most `radius` (docs/proofs/sensitivity.md, section 9).
+
+    Features c y_i, v T_2(y_i) with 4 v^2 <= p^2/2, and p y_i y_j:  p radius^2 + c^2/p.  Infinity for others.
+    """
+    largest = _largest_by_kind(features, weights)
+    if largest is None or largest[2, 2] == 0.0:
+        return math.inf
+    pair, c, v = largest[2, 2], largest[1, 1], largest[1, 2]
+    if 4.0 * v * v > pair * pair / 2.0:
+        return math.inf
+    return (pair * radius * radius + c * c / pair) * (1.0 + 1e-9)
+
+
+def _largest_by_kind(features: Sequence[Feature], weights: Sequence[float]) -> dict[tuple[int, int], float] | None:
+    """Return the largest weight of x_i (1, 1), T_2(x_i) (1, 2) and x_i x_j (2, 2); None if there are others."""
+    largest = {(1, 1): 0.0, (1, 2): 0.0, (2, 2): 0.0}
+    for feature, weight in zip(features, weights, strict=True):
+        kind = (len(feature.terms[0]), feature.degree)
+        if feature.pooled or kind not in largest:
+            return None
+        largest[kind] = max(largest[kind], weight)
+    return largest if len(features) == len(set(features)) else None
+
+
 def _split(features: Sequence[Feature], weights: Sequence[float]) -> tuple[dict[int, dict[int, float]], list[float]]:
     columns: dict[int, dict[int, float]] = {}
     others: list[float] = []
@@ -92,17 +117,10 @@ def _second_degree_l2(features: Sequence[Feature], weights: Sequence[float]) -> 
     With the largest weight p of a pair as unit, c and v the largest of their kinds, and d the number of
     coordinates:  L2 <= p max(D, sqrt(D^2 - D d + d^2/2 + (4 v^2 - 1/2) d)),  D = d + c^2,  for 4 v^2 >= 1/2.
     """
-    largest = {(1, 1): 0.0, (1, 2): 0.0, (2, 2): 0.0}
-    coordinates: set[int] = set()
-    for feature, weight in zip(features, weights, strict=True):
-        kind = (len(feature.terms[0]), feature.degree)
-        if feature.pooled or kind not in largest:
-            return math.inf
-        largest[kind] = max(largest[kind], weight)
-        coordinates.update(c for c, _ in feature.terms[0])
-    unit, d = largest[2, 2], len(coordinates)
-    if unit == 0.0 or len(features) != len(set(features)):
+    largest = _largest_by_kind(features, weights)
+    if largest is None or largest[2, 2] == 0.0:
         return math.inf
+    unit, d = largest[2, 2], len({c for feature in features for c, _ in feature.terms[0]})
     c, v = largest[1, 1] / unit, max(largest[1, 2] / unit, math.sqrt(0.125))
     total = d + c * c
     at_most = max(total**2, total**2 - total * d + d * d / 2.0 + (4.0 * v * v - 0.5) * d)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.moments import FULL_WEIGHT, LATTICE, charge_for
+from smoothsynth.lattice import LATTICE
+from smoothsynth.moments import FULL_WEIGHT, charge_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,8 +14,8 @@ ROOT = Path(smoothsynth.__file__).parent
 LAYERS = [
     ["errors", "version"],
     ["commands"],
-    ["schema", "basis", "privacy", "folder"],
-    ["sensitivity"],
+    ["schema", "basis", "privacy", "folder", "lattice"],
+    ["sensitivity", "view"],
     ["moments"],
     ["subspace"],
     ["designs"],

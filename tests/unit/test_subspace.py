@@ -75,7 +75,7 @@ def test_no_neighbour_moves_the_product_more_than_the_bound(kind):
             table = open_table(pa.table({n: version[:, i] for i, n in enumerate(SCHEMA.names)}), SCHEMA)
             sums = LocalEngine().sums(table, total_degree(2, 6))
             assert isinstance(sums, SealedSums)
-            both.append(np.array(_exact_product(list(sums._totals), on_lattice(directions).tolist(), count), float))
+            both.append(np.array(_exact_product(sums._totals, on_lattice(directions), count), float))
         moved = np.abs(both[0] - both[1])
         largest = max(largest, moved.sum() if kind == "epsilon" else np.linalg.norm(moved))
     assert largest <= measurement.sensitivity

@@ -46,9 +46,7 @@ _Line: TypeAlias = tuple[tuple[float, ...], tuple[float, ...], float]
 
 def _table(caption: str, *, candidates: Candidates, delta: float, lines: dict[str, _Line]) -> PrintedTable:
     results = {
-        name: PrintedResult(
-            dict(zip(SIGMAS, absolute, strict=True)), dict(zip(SIGMAS, relative, strict=True)), seconds
-        )
+        name: PrintedResult(dict(zip(SIGMAS, absolute, strict=True)), dict(zip(SIGMAS, relative, strict=True)), seconds)
         for name, (absolute, relative, seconds) in lines.items()
     }
     return PrintedTable(caption, candidates, delta, results)

@@ -9,27 +9,20 @@ Source: Jin et al., section 2 (Proposition 2.1) and section 4 (J = 10, 10,000 qu
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothsynth.errors import DataError, PlanError
+from smoothsynth.paper.kernel_sums import ROWS_PER_BLOCK, exponent_factors, kernel_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import ArrayLike, NDArray
 
+    from smoothsynth.paper.kernel_sums import Precision
+
     Array = NDArray[np.float64]
-    Block = NDArray[np.floating[Any]]
-
-# A block of 256 x 512 doubles is 1 MiB: it stays in the L2 cache between the product, exp and the sum.
-ROWS_PER_BLOCK = 256
-CENTRES_PER_BLOCK = 512
-
-_DTYPES = {"double": np.float64, "single": np.float32}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,36 +85,34 @@ def answers(
     points: ArrayLike,
     *,
     weights: ArrayLike | None = None,
-    precision: Literal["double", "single"] = "double",
+    precision: Precision = "double",
     threads: int = 2,
 ) -> Array:
     """Answer every query on rows of [-1, 1]^d, weighted or not.
 
         a_q = sum_i w_i f_q(x_i),    w_i = 1/n unless given
 
-    The exponents of a block are one matrix product, [x, -|x|^2/2, 1] . [c, 1, -|c|^2/2] / sigma^2.
     `single` halves the time and errs by at most `single_precision_bound`, relative to the answer.
-    `threads` streams share the blocks; give the BLAS one thread (OMP_NUM_THREADS=1) for full effect.
     """
     rows = _checked_points(queries, points)
-    shares = _checked_weights(weights, len(rows))
-    centres = queries.centres.reshape(-1, queries.dimensions)
-    left, right = _factors(rows, centres, queries.sigma)
-    dtype = _DTYPES[precision]
-    left, right, shares = left.astype(dtype), right.astype(dtype), shares.astype(dtype)
-    blocks = [slice(start, start + CENTRES_PER_BLOCK) for start in range(0, len(centres), CENTRES_PER_BLOCK)]
-    with ThreadPoolExecutor(max(1, threads)) as pool:
-        sums = list(pool.map(lambda block: _kernel_sums(left, right[:, block], shares), blocks))
-    per_centre = np.concatenate(sums) if sums else np.zeros(0)
-    result: Array = np.einsum("qj,qj->q", queries.weights, per_centre.reshape(queries.weights.shape))
+    sums = kernel_sums(
+        rows,
+        queries.centres.reshape(-1, queries.dimensions),
+        sigma=queries.sigma,
+        weights=_checked_weights(weights, len(rows)),
+        precision=precision,
+        threads=threads,
+    )
+    result: Array = np.einsum("qj,qj->q", queries.weights, sums.reshape(queries.weights.shape))
     return result
 
 
 def values(queries: GaussianMixtureQueries, points: ArrayLike) -> Array:
     """Return f_q(x_i) for every query and row, shape (queries, rows): for small domains only."""
     rows = _checked_points(queries, points)
-    left, right = _factors(rows, queries.centres.reshape(-1, queries.dimensions), queries.sigma)
-    kernels = np.exp(left @ right).reshape(len(rows), *queries.weights.shape)
+    centres = queries.centres.reshape(-1, queries.dimensions)
+    left, right = exponent_factors(rows, centres, sigma=queries.sigma)
+    kernels = np.exp(left @ right.T).reshape(len(rows), *queries.weights.shape)
     result: Array = np.einsum("qj,iqj->qi", queries.weights, kernels)
     return result
 
@@ -167,32 +158,6 @@ def single_precision_bound(dimensions: int, sigma: float) -> float:
     """
     roundings = (dimensions + 4) * 2.0 * dimensions / sigma**2 + ROWS_PER_BLOCK + 8
     return math.expm1(2.0**-24 * roundings)
-
-
-def _factors(rows: Array, centres: Array, sigma: float) -> tuple[Block, Block]:
-    one_per_row, one_per_centre = np.ones((len(rows), 1)), np.ones((len(centres), 1))
-    row_norms = -0.5 * np.einsum("ij,ij->i", rows, rows)[:, None]
-    centre_norms = -0.5 * np.einsum("ij,ij->i", centres, centres)[:, None]
-    left = np.concatenate([rows, row_norms, one_per_row], axis=1)
-    right = np.concatenate([centres, one_per_centre, centre_norms], axis=1).T / sigma**2
-    return left, right
-
-
-def _kernel_sums(left: Block, right: Block, shares: Block) -> Array:
-    """Sum w_i exp(left_i . right_c) over the rows of one block of centres, in one reused buffer."""
-    right = np.ascontiguousarray(right)
-    buffer = np.empty((ROWS_PER_BLOCK, right.shape[1]), dtype=right.dtype)
-    total = np.zeros(right.shape[1])
-    for block in _blocks(len(left)):
-        kernels = buffer[: block.stop - block.start]
-        np.dot(left[block], right, out=kernels)
-        np.exp(kernels, out=kernels)
-        total += np.dot(shares[block], kernels)
-    return total
-
-
-def _blocks(rows: int) -> Iterator[slice]:
-    return (slice(start, min(start + ROWS_PER_BLOCK, rows)) for start in range(0, rows, ROWS_PER_BLOCK))
 
 
 def _checked_points(queries: GaussianMixtureQueries, points: ArrayLike) -> Array:

@@ -157,9 +157,7 @@ def _candidates(
     return ellipsoid.draw(choices.candidates, generator=generator)
 
 
-def _draw(
-    points: Array, weights: Array, *, rows: int, generator: np.random.Generator
-) -> tuple[Array, Array, Array]:
+def _draw(points: Array, weights: Array, *, rows: int, generator: np.random.Generator) -> tuple[Array, Array, Array]:
     """Step 22: return the support, its weights and m independent draws (their order means nothing)."""
     chosen = np.flatnonzero(weights > 0.0)
     support, shares = points[chosen], weights[chosen] / weights[chosen].sum()

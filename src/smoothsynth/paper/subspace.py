@@ -63,9 +63,7 @@ def printed_ellipsoid(
             f"rank must be from 1 to {dimensions} and iterations at least 1; found {rank} and {iterations}. "
             "Correct them."
         )
-    scale = subspace_noise_scale(
-        rows, dimensions, rank=rank, iterations=iterations, epsilon=epsilon, delta=delta
-    )
+    scale = subspace_noise_scale(rows, dimensions, rank=rank, iterations=iterations, epsilon=epsilon, delta=delta)
     draw = generator.normal if delta > 0.0 else generator.laplace
     centre = points.mean(axis=0)
     covariance = points.T @ points / rows - np.outer(centre, centre)

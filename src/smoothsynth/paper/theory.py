@@ -143,10 +143,7 @@ def _table(title: str, rates: tuple[Rate, ...]) -> list[str]:
     lines = [(title, "accuracy", "time", "rows")]
     lines += [(r.method, str(r.accuracy), _cell(r.time), _cell(r.size)) for r in rates]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def _cell(power: Power | None) -> str:
@@ -155,9 +152,7 @@ def _cell(power: Power | None) -> str:
 
 def _check(n: int, d: int, *, K: int, epsilon: float, delta: float) -> None:
     if n < 2 or d < 1 or K < 1:
-        raise PlanError(
-            f"n must be at least 2, d and K at least 1; found {n}, {d} and {K}. Correct the arguments."
-        )
+        raise PlanError(f"n must be at least 2, d and K at least 1; found {n}, {d} and {K}. Correct the arguments.")
     if not (math.isfinite(epsilon) and epsilon > 0) or not 0.0 <= delta < 1.0:
         raise BudgetError(
             f"epsilon must be positive and finite and delta in [0, 1); found {epsilon} and {delta}. "

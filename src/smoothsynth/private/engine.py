@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.basis import Feature
     from smoothsynth.private.table import Table
+    from smoothsynth.view import View
 
 
 class SealedSums:
@@ -57,6 +58,10 @@ class Engine(Protocol):
         table: Table,
         features: Sequence[Feature],
         *,
+        view: View | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> SealedSums:
-        """Return the exact sum of each feature over all rows; tell `progress` the rows done and in all."""
+        """Return the exact sum of each feature over all rows, seen through a view if one is given.
+
+        `progress` is told the rows done and the rows in all.
+        """

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smoothsynth.basis import total_degree
-from smoothsynth.moments import LATTICE, Measurement, NoisyMoments, coarse_sums
+from smoothsynth.lattice import LATTICE
+from smoothsynth.moments import Measurement, NoisyMoments, coarse_sums
 from smoothsynth.private import noise
 from smoothsynth.subspace import SubspaceMeasurement, on_lattice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from smoothsynth.private.engine import Engine, SealedSums
@@ -33,7 +35,7 @@ def measure(
     The charge comes after the pass over the rows, so that a file that cannot be read costs nothing, and
     before any noise is drawn, so that nothing noisy can exist without it (docs/decisions/0002).
     """
-    sums = engine.sums(table, measurement.features, progress=progress)
+    sums = engine.sums(table, measurement.features, view=measurement.view, progress=progress)
     ledger.charge(measurement.charge())
     noisy = _add_noise(coarse_sums(sums.unseal(), measurement), measurement)
     return NoisyMoments(measurement, table.rows, tuple(noisy))
@@ -53,7 +55,7 @@ def measure_product(
     product is  floor((n G - s s') X / (n S^2))  =  floor(n 2^16 A X)  (docs/proofs/subspace.md).
     """
     ledger.charge(measurement.charge())
-    integers = _exact_product(list(sums.unseal()), on_lattice(directions).tolist(), rows)
+    integers = _exact_product(sums.unseal(), on_lattice(directions), rows)
     sensitivity = measurement.sensitivity
     if measurement.multiplier is not None:
         multiplier = measurement.multiplier
@@ -61,23 +63,17 @@ def measure_product(
     return tuple(noise.add_laplace_noise(integers, sensitivity=sensitivity, epsilon=measurement.epsilon or 0.0))
 
 
-def _exact_product(sums: list[int], directions: list[list[int]], rows: int) -> list[int]:
+def _exact_product(sums: Sequence[int], directions: NDArray[np.int64], rows: int) -> list[int]:
     d = len(directions)
     unit = LATTICE * LATTICE
-    totals = [total // LATTICE for total in sums[:d]]
-    gram = [[0] * d for _ in range(d)]
+    totals = np.array([total // LATTICE for total in sums[:d]], dtype=object)
+    gram = np.zeros((d, d), dtype=object)
     for feature, total in zip(total_degree(2, d)[d:], sums[d:], strict=True):
         (i, _), (j, _) = feature.terms[0][0], feature.terms[0][-1]
         # T_2 = 2 x^2 - 1 is measured, x^2 is meant.
-        gram[i][j] = gram[j][i] = (total + rows * unit) // 2 if i == j else total
-    result = []
-    for i in range(d):
-        line = [rows * gram[i][j] - totals[i] * totals[j] for j in range(d)]
-        result += [
-            sum(a * direction[s] for a, direction in zip(line, directions, strict=True)) // (rows * unit)
-            for s in range(len(directions[0]))
-        ]
-    return result
+        gram[i, j] = gram[j, i] = (total + rows * unit) // 2 if i == j else total
+    product = (rows * gram - np.outer(totals, totals)) @ directions.astype(object)
+    return [int(entry) // (rows * unit) for entry in product.ravel()]
 
 
 def _add_noise(integers: list[int], measurement: Measurement) -> list[int]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # Below this many moments the simplex method alone is faster than preparing its start.
 _INTERIOR_FROM = 40
 _MOST_SIFTS = 40
+# Its multiples modulo 1 are spread evenly without a pattern.
+_GOLDEN = 0.6180339887498949
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def _first_candidates(columns: Columns, target: Array) -> Indices:
     if columns.count <= size:
         return np.arange(columns.count, dtype=np.int64)
     far = columns.price(np.clip(target, -1.0, 1.0), limit=size // 2, level=np.inf).indices
-    spread = np.linspace(0, columns.count - 1, size - len(far)).astype(np.int64)
+    spread = (_GOLDEN * np.arange(1, size - len(far) + 1) % 1.0 * columns.count).astype(np.int64)
     return np.union1d(far, spread)
 
 
@@ -125,7 +127,7 @@ def _sift(
         point = solve_interior_point(features, target, gap=goal)
         priced = columns.price(point.dual, limit=max(100, len(target)), level=point.level)
         optimum = float(point.primal[len(working) :].sum())
-        bound = float(target @ point.dual - priced.values[0])
+        bound = float(target @ point.dual - priced.values[0]) if priced.exact else -np.inf
         gap = optimum - bound
         _report(progress, step, optimum=optimum, bound=bound)
         fresh = _fresh(priced, working, level=point.level)
@@ -144,8 +146,8 @@ def _one_of_many(columns: Columns, target: Array, *, working: Indices, point: In
     ratio = point.primal / point.slack
     if np.count_nonzero(ratio > 1.0) <= len(target) + 1:
         return point
-    golden = np.modf(np.arange(1, len(working) + 1) * 0.6180339887498949)[0]
-    return solve_interior_point(columns.features(working), target, gap=1e-9, cost=1e-3 * golden)
+    cost = 1e-3 * (_GOLDEN * np.arange(1, len(working) + 1) % 1.0)
+    return solve_interior_point(columns.features(working), target, gap=1e-9, cost=cost)
 
 
 def _worth_keeping(point: InteriorPoint, working: Indices, *, most: int) -> Indices:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.basis import evaluate
 from smoothsynth.synthesis.candidates import Candidates, grid, hypercube
 from smoothsynth.synthesis.ellipsoid import ellipsoid
 from smoothsynth.synthesis.linear_program import fit_linear_program
@@ -74,8 +73,7 @@ def _weigh(
     fitted: int | None,
     progress: Callable[[int, int | None, str], None] | None,
 ) -> Fit:
-    features = [feature for noisy in moments for feature in noisy.features][:fitted]
-    matrix = evaluate(features, candidates.points)
+    matrix = np.concatenate([noisy.measurement.evaluate(candidates.points) for noisy in moments], axis=1)[:, :fitted]
     values = np.concatenate([noisy.values for noisy in moments])[:fitted]
     if fit == "linear program":
         return fit_linear_program(matrix, values, progress=progress)

@@ -60,17 +60,13 @@ class TestLaplaceQueries:
         queries = random_queries(4000, 1, sigma=1.0, generator=np.random.default_rng(1))
         rows = table(10, 1)
         for delta, per_scale in ((0.0, math.sqrt(2)), (1e-6, 1.0)):
-            noisy = laplace_answers(
-                queries, rows, epsilon=1.0, delta=delta, generator=np.random.default_rng(2)
-            )
+            noisy = laplace_answers(queries, rows, epsilon=1.0, delta=delta, generator=np.random.default_rng(2))
             spread = (noisy.values - answers(queries, rows)).std()
             assert spread == pytest.approx(noisy.scale * per_scale, rel=0.08)
 
     def test_gaussian_scale_meets_the_budget(self):
         queries = random_queries(7, 2, sigma=1.0, generator=np.random.default_rng(1))
-        noisy = laplace_answers(
-            queries, table(50, 2), epsilon=1.0, delta=1e-6, generator=np.random.default_rng(2)
-        )
+        noisy = laplace_answers(queries, table(50, 2), epsilon=1.0, delta=1e-6, generator=np.random.default_rng(2))
         rho = (query_ranges(queries) ** 2).sum() / 50**2 / (2 * noisy.scale**2)
         assert rho + 2 * math.sqrt(rho * math.log(1e6)) == pytest.approx(1.0)
 
@@ -161,9 +157,7 @@ class TestMultiplicativeWeights:
 
     def run(self, **given):
         given = {"rows": 2000, "epsilon": HUGE, "threshold": 0.05} | given
-        return multiplicative_weights(
-            self.histogram, self.queries, generator=np.random.default_rng(10), **given
-        )
+        return multiplicative_weights(self.histogram, self.queries, generator=np.random.default_rng(10), **given)
 
     def test_every_answer_is_within_the_threshold_when_epsilon_is_huge(self):
         online = self.run()
@@ -181,9 +175,7 @@ class TestMultiplicativeWeights:
         assert online.updated.sum() == 2
         assert online.exhausted
         last = np.flatnonzero(online.updated)[-1]
-        np.testing.assert_allclose(
-            online.values[last + 1 :], self.queries[last + 1 :] @ online.hypothesis, rtol=1e-12
-        )
+        np.testing.assert_allclose(online.values[last + 1 :], self.queries[last + 1 :] @ online.hypothesis, rtol=1e-12)
 
     def test_error_falls_with_rows(self):
         few = self.run(epsilon=1.0, rows=2000, updates=200)
@@ -212,9 +204,7 @@ class TestMultiplicativeWeights:
                 )
                 for _ in range(runs)
             ]
-            seen.append(
-                np.array([[~o.updated.any(), o.updated[0], o.values[0] > 1] for o in online]).mean(axis=0)
-            )
+            seen.append(np.array([[~o.updated.any(), o.updated[0], o.values[0] > 1] for o in online]).mean(axis=0))
         ratio = np.abs(np.log(seen[0] / seen[1]))
         slack = 4 * np.sqrt(1 / (runs * seen[0]) + 1 / (runs * seen[1]))
         assert ((ratio - slack).max() > claimed) == caught

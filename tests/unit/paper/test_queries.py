@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.paper.queries import (
+from smoothsynth.paper.kernel_sums import (
     CENTRES_PER_BLOCK,
+    MOST_MULTIPLICATIONS,
     ROWS_PER_BLOCK,
+    ROWS_PER_TILE,
+    kernel_sums,
+)
+from smoothsynth.paper.queries import (
     GaussianMixtureQueries,
     answers,
     random_queries,
@@ -28,7 +33,7 @@ def by_definition(queries, points, weights):
     return np.array(result)
 
 
-@pytest.mark.parametrize("rows", [1, ROWS_PER_BLOCK, 2 * ROWS_PER_BLOCK + 3])
+@pytest.mark.parametrize("rows", [1, ROWS_PER_TILE + 1, ROWS_PER_BLOCK, 2 * ROWS_PER_BLOCK + 3])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_answers_are_the_definition_across_block_edges(rows, threads):
     generator = np.random.default_rng(rows)
@@ -36,6 +41,33 @@ def test_answers_are_the_definition_across_block_edges(rows, threads):
     points = generator.uniform(-1, 1, (rows, 5))
     expected = by_definition(queries, points, np.full(rows, 1 / rows))
     np.testing.assert_allclose(answers(queries, points, threads=threads), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dimensions", [1, 40, 300])
+@pytest.mark.parametrize("centres", [1, 7, CENTRES_PER_BLOCK + 1])
+def test_kernel_sums_are_the_definition_for_every_tile_width(dimensions, centres):
+    generator = np.random.default_rng(dimensions)
+    rows, points = generator.uniform(-1, 1, (45, dimensions)), generator.uniform(-1, 1, (centres, dimensions))
+    weights = generator.normal(size=45)
+    squares = ((rows[:, None] - points[None]) ** 2).sum(axis=2)
+    sigma = np.sqrt(dimensions)
+    expected = weights @ np.exp(-squares / (2 * sigma**2))
+    np.testing.assert_allclose(kernel_sums(rows, points, sigma=sigma, weights=weights), expected, atol=1e-12)
+
+
+def test_products_stay_below_the_size_where_a_blas_starts_threads(monkeypatch):
+    sizes = []
+    matmul = np.matmul
+
+    def spy(a, b, **given):
+        sizes.append(a.shape[-2] * a.shape[-1] * b.shape[-1])
+        return matmul(a, b, **given)
+
+    monkeypatch.setattr(np, "matmul", spy)
+    for dimensions in (2, 40, 100):
+        queries = random_queries(60, dimensions, sigma=2, generator=np.random.default_rng(0))
+        answers(queries, np.zeros((300, dimensions)), threads=1)
+    assert 0 < max(sizes) <= MOST_MULTIPLICATIONS
 
 
 def test_weights_stand_for_repeated_rows():

@@ -52,8 +52,7 @@ class TestAlgorithm1:
         worst = {}
         for epsilon in (0.02, HUGE):
             made = [
-                algorithm_1(rows, order=2, epsilon=epsilon, generator=np.random.default_rng(seed))
-                for seed in range(5)
+                algorithm_1(rows, order=2, epsilon=epsilon, generator=np.random.default_rng(seed)) for seed in range(5)
             ]
             worst[epsilon] = np.mean(
                 [worst_errors(truth, answers(queries, m.support, weights=m.weights)).relative for m in made]
@@ -86,9 +85,7 @@ class TestAccelerated:
     def test_the_measured_means_are_met_without_noise(self):
         rows = table(2000, 4)
         choices = Choices(basis_count=4, candidates=2000)
-        made = accelerated(
-            rows, sigma=6, candidates="hypercube", epsilon=HUGE, choices=choices, generator=generator()
-        )
+        made = accelerated(rows, sigma=6, candidates="hypercube", epsilon=HUGE, choices=choices, generator=generator())
         assert made.basis_count == 4
         np.testing.assert_allclose(made.weights @ made.support, rows.mean(axis=0), atol=1e-7)
 

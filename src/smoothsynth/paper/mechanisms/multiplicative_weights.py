@@ -102,6 +102,4 @@ def _check_budget(rows: int, *, epsilon: float, threshold: float) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise BudgetError(f"epsilon must be positive and finite; found {epsilon}. Give another budget.")
     if rows < 1 or not 0.0 < threshold <= 1.0:
-        raise PlanError(
-            f"rows must be at least 1 and threshold in (0, 1]; found {rows} and {threshold}. Correct them."
-        )
+        raise PlanError(f"rows must be at least 1 and threshold in (0, 1]; found {rows} and {threshold}. Correct them.")

@@ -29,9 +29,7 @@ class SmallDatabases:
 
     def draw(self, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw one database."""
-        chosen: NDArray[np.int64] = self.databases[
-            generator.choice(len(self.databases), p=self.probabilities)
-        ]
+        chosen: NDArray[np.int64] = self.databases[generator.choice(len(self.databases), p=self.probabilities)]
         return chosen
 
 

@@ -73,9 +73,7 @@ def tensor_sensitivity(degrees: int, dimensions: int) -> float:
     The first step is Theorem 1 of the sensitivity proof (|a - b| <= 1 - ab and the product formula).
     """
     if degrees < 1 or dimensions < 1:
-        raise PlanError(
-            f"degrees and dimensions must be at least 1; found {degrees} and {dimensions}. Correct them."
-        )
+        raise PlanError(f"degrees and dimensions must be at least 1; found {degrees} and {dimensions}. Correct them.")
     if degrees == 1:
         return 0.0
     series = np.ones(degrees)

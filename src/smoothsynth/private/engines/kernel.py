@@ -3,6 +3,7 @@
 The rule, fixed for ever (S = 2^16; docs/proofs/exactness.md):
 
     X    = rint(S x)                        x the unit coordinate of the schema, missing = 0
+                                            (with a view: bent and shortened as smoothsynth.view says)
     t_1  = X,   t_k = rint(S T_k(X / S))    by the recurrence in doubles, kept within [-S, S]
     a term, in units of S^2:   X -> X S,   T_2 -> 2 X^2 - S^2,   T_k -> t_k S,   two factors -> t_a t_b,
                                more -> from the left  p := rint(p t / S),  and  p t  for the last factor
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import DataError
-from smoothsynth.moments import LATTICE, MOST_ROWS
+from smoothsynth.lattice import LATTICE
+from smoothsynth.moments import MOST_ROWS
 from smoothsynth.private.columns import numbers
 from smoothsynth.private.engines.products import recipe
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from smoothsynth.basis import Feature, Term
     from smoothsynth.private.engines.products import Step
     from smoothsynth.schema import Column, Schema
+    from smoothsynth.view import View
 
 # Doubles in the buffers of a thread that are in use at once: they should stay in its cache.
 _CACHE = 2**18
@@ -44,8 +47,8 @@ _MISSING_OK: Any = {"invalid": "ignore", "over": "ignore", "under": "ignore"}
 class Kernel:
     """The matrix products for a schema and some features; `start` gives a thread its own sums."""
 
-    def __init__(self, schema: Schema, features: Sequence[Feature]) -> None:
-        self.features = tuple(features)
+    def __init__(self, schema: Schema, features: Sequence[Feature], view: View | None = None) -> None:
+        self.features, self.view = tuple(features), view
         self.recipe = recipe(self.features, schema.dimensions)
         self.names = [schema.coordinates[c] for c in self.recipe.factors.coordinates]
         self.scales = [_Scale(schema.columns[name]) for name in self.names]
@@ -115,6 +118,8 @@ class Sums:
         np.rint(x, out=x)
         if np.isnan(np.sum(x)):
             np.nan_to_num(x, copy=False, nan=0.0)
+        if self._kernel.view is not None:
+            self._look(self._kernel.view, x[:, : self._filled])
         self._fill_factors()
         # Rows of a block that is not full count for nothing.
         self._factors[1:, self._filled :] = 0.0
@@ -126,6 +131,12 @@ class Sums:
             self._settle()
         self._filled = 0
 
+    def _look(self, view: View, lattice: NDArray[np.float64]) -> None:
+        """Bend each coordinate and shorten long rows, as the view says, in whole numbers."""
+        for row, coordinate in enumerate(self._kernel.recipe.factors.coordinates):
+            lattice[row] = view.bend(coordinate, lattice[row])
+        view.shorten(lattice)
+
     def _settle(self) -> None:
         self._totals += self._doubles.astype(np.int64)
         self._doubles[:] = 0.0
@@ -136,17 +147,17 @@ class Sums:
         if self._recurrence is None:
             return
         factors = self._kernel.recipe.factors
-        twice, before, last, new = self._recurrence
+        twice, *turns = self._recurrence
         np.multiply(self._lattice[: len(twice)], 2.0 / LATTICE, out=twice)
-        before[:], last[:] = LATTICE, self._lattice[: len(twice)]
+        before, last = np.full((len(twice), 1), float(LATTICE)), self._lattice
         for degree, reach in enumerate(factors.reach[1:], start=2):
-            np.multiply(twice[:reach], last[:reach], out=new[:reach])
-            new[:reach] -= before[:reach]
+            new = np.multiply(twice[:reach], last[:reach], out=turns[degree % 3][:reach])
+            new -= before[:reach]
             start = factors.starts.get(degree)
             if start is not None:
-                rounded = np.rint(new[:reach], out=self._factors[start : start + reach])
+                rounded = np.rint(new, out=self._factors[start : start + reach])
                 np.clip(rounded, -LATTICE, LATTICE, out=rounded)
-            before, last, new = last, new, before
+            before, last = last, new
 
     def _take(self, step: Step) -> None:
         prefixes = self._factors

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.basis import Feature
     from smoothsynth.private.table import Table
+    from smoothsynth.view import View
 
 # Cells of a batch, and rows that are worth a thread.
 _BATCH_CELLS = 2**20
@@ -44,10 +45,11 @@ class LocalEngine:
         table: Table,
         features: Sequence[Feature],
         *,
+        view: View | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> SealedSums:
         """Return the exact sum of each feature over all rows."""
-        kernel = Kernel(table.schema, features)
+        kernel = Kernel(table.schema, features, view)
         batch_rows = self.batch_rows or min(2**16, max(2**10, _BATCH_CELLS // table.schema.dimensions))
         threads = self.threads or min(_cores(), _MOST_THREADS, -(-table.rows // _THREAD_ROWS))
         shared = _Shared(table._batches(batch_rows), table.rows, progress)

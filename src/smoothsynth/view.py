@@ -1,0 +1,87 @@
+"""A public way of looking at a row before its features are taken: each coordinate bent, the whole row kept short.
+
+Later measurements can use what earlier ones released: rank-like coordinates spread a spike over the whole cube,
+standardised ones put noise in units of correlation. A view is made of released or public numbers only, it is
+whole-number arithmetic on the lattice, and it maps every row into the cube, so all sensitivities stay true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.errors import PlanError
+from smoothsynth.lattice import LATTICE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# A coordinate is bent by a chain of straight pieces, each 2^8 lattice steps wide.
+PIECE = 2**8
+KNOTS = 2 * LATTICE // PIECE + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """Lattice values at the knots of each coordinate, (dimensions, KNOTS), and the longest a row may be.
+
+    With X + S = 256 j + f:  y = floor((knot_j (256 - f) + knot_{j+1} f) / 256).  Then, if `radius` is given
+    (in units of the cube) and |y| > radius, the row is cut:  y = trunc(y radius / |y|).
+    """
+
+    knots: NDArray[np.int64]
+    radius: float | None = None
+
+    def __post_init__(self) -> None:
+        knots = np.array(self.knots, dtype=np.int64)
+        if knots.ndim != 2 or knots.shape[1] != KNOTS or np.abs(knots).max(initial=0) > LATTICE:
+            raise PlanError(f"A view needs {KNOTS} knots within [-{LATTICE}, {LATTICE}] for each coordinate.")
+        if self.radius is not None and not 0.0 < self.radius < 1e6:
+            raise PlanError("The radius of a view must be a positive number.")
+        knots.setflags(write=False)
+        object.__setattr__(self, "knots", knots)
+
+    @classmethod
+    def from_values(cls, values: NDArray[np.float64], radius: float | None = None) -> View:
+        """Make a view from the values in [-1, 1] that the coordinates shall have at their knots."""
+        return cls(np.rint(np.clip(values, -1.0, 1.0) * LATTICE).astype(np.int64), radius)
+
+    def bend(self, coordinate: int, lattice: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the bent lattice values of one coordinate; whole numbers in, whole numbers out."""
+        shifted = lattice.astype(np.int64) + LATTICE
+        piece = np.minimum(shifted // PIECE, KNOTS - 2)
+        inside = shifted - piece * PIECE
+        knots = self.knots[coordinate]
+        return ((knots[piece] * (PIECE - inside) + knots[piece + 1] * inside) // PIECE).astype(np.float64)
+
+    def shorten(self, lattice: NDArray[np.float64]) -> None:
+        """Cut columns of lattice values (coordinates x rows) that are longer than the radius, in place."""
+        if self.radius is None:
+            return
+        longest = self.radius * LATTICE
+        length = np.sqrt(np.einsum("ij,ij->j", lattice, lattice))
+        lattice *= np.minimum(1.0, longest / np.maximum(length, 1.0))
+        np.trunc(lattice, out=lattice)
+
+    def of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return points of the cube as they are seen through the view."""
+        lattice = np.rint(points.T * LATTICE)
+        seen = np.stack([self.bend(c, values) for c, values in enumerate(lattice)])
+        self.shorten(seen)
+        return seen.T / LATTICE
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for moments.json."""
+        return {"knots": self.knots.tolist(), "radius": self.radius}
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> View:
+        """Read what `as_dict` wrote."""
+        return cls(np.array(facts["knots"], dtype=np.int64), facts["radius"])
+
+
+def knot_places() -> NDArray[np.float64]:
+    """Return the places of the knots in [-1, 1]."""
+    return np.linspace(-1.0, 1.0, KNOTS)
