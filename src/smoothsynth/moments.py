@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # The weight of a feature that is not scaled down.
 FULL_WEIGHT = 2**16
 MOST_ROWS = 2**30
+# Up to this total degree the rounding of the recurrence is within what `_rounding` allows.
+MOST_DEGREE = 256
 
 # The noise mechanisms, and the norm in which each needs the sensitivity.
 MECHANISMS = {"cube": "linf", "discrete laplace": "l1", "discrete gaussian": "l2"}
@@ -60,6 +62,14 @@ class Measurement:
             raise PlanError(f"Mechanism {self.mechanism!r} is unknown; there are {', '.join(MECHANISMS)}.")
         if not self.features or len(self.weights) != len(self.features):
             raise PlanError("A measurement needs at least one feature, and one weight for each.")
+        if max(feature.degree for feature in self.features) > MOST_DEGREE:
+            raise PlanError(f"A feature can have a total degree of at most {MOST_DEGREE}. Take lower degrees.")
+        if (
+            self.view is not None
+            and self.view.radius is not None
+            and self._coordinates() != set(range(len(self.view.knots)))
+        ):
+            raise PlanError("A view with a radius needs features of all coordinates: a row's length is that of all.")
         if min(self.weights) < 1 or self.rows_per_person < 1:
             raise PlanError("Weights and rows_per_person are whole numbers of at least 1.")
         if self.mechanism == "cube" and self.epsilon and len(self.features) > self.sensitivity / self.epsilon:
@@ -105,6 +115,9 @@ class Measurement:
     def deviations(self, rows: int) -> NDArray[np.float64]:
         """Return the standard deviation of the noise of each moment."""
         return self.charge().deviation / (rows * np.array(self.weights, dtype=np.float64))
+
+    def _coordinates(self) -> set[int]:
+        return {c for feature in self.features for term in feature.terms for c, _ in term}
 
     def _l2(self) -> float:
         radius = None if self.view is None else self.view.radius

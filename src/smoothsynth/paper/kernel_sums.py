@@ -24,7 +24,7 @@ ROWS_PER_BLOCK = 256
 CENTRES_PER_BLOCK = 512
 
 # A block is a stack of tiles whose products stay below the size (rows * centres * terms) from which OpenBLAS
-# starts threads of its own: those cost 17 times the work itself when the machine is busy.
+# starts threads of its own: on a busy machine those made the whole about ten times slower.
 ROWS_PER_TILE = 32
 MOST_MULTIPLICATIONS = 2**18
 

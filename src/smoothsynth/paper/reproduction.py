@@ -16,9 +16,10 @@ import numpy as np
 from smoothsynth import basis
 from smoothsynth.errors import DataError, PlanError
 from smoothsynth.paper import printed
-from smoothsynth.paper.mechanisms.domain import Grid
+from smoothsynth.paper.mechanisms.domain import MOST_CELLS, Grid
 from smoothsynth.paper.subspace import printed_ellipsoid
 from smoothsynth.synthesis.candidates import grid_axis
+from smoothsynth.synthesis.grid_program import fit_grid_linear_program
 from smoothsynth.synthesis.linear_program import fit_linear_program
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-MOST_ENTRIES = 10_000_000
+MOST_MOMENTS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,9 @@ class Choices:
     """What the paper's experiments must have chosen and do not state; the defaults are this project's.
 
     `rank` k and `iterations` L of Algorithm 2; how R is rounded, or R itself in place of the printed rule
-    (`basis_count`: the printed hypercube figures ask for more than the rule gives); whether candidates and
-    rows are snapped to the N levels of Algorithm 1; and the size m of the synthetic table (None: m = n).
+    (`basis_count`: with R >= d the printed hypercube figures come closer for WDBC, CTG and PKS, not for CRM);
+    whether candidates and rows are snapped to the N levels of Algorithm 1; and the size m of the synthetic
+    table (None: m = n).
     Algorithm 2 and the moments each use the whole epsilon, as the paper's "we set epsilon = 1" reads.
     """
 
@@ -88,17 +90,17 @@ def algorithm_1(
     rows = _checked(points)
     count, dimensions = rows.shape
     p = printed.parameters(count, dimensions, order=order, epsilon=epsilon, delta=delta)
-    if p.levels**dimensions * p.degrees**dimensions > MOST_ENTRIES:
+    if p.levels**dimensions > MOST_CELLS or p.degrees**dimensions > MOST_MOMENTS:
         raise PlanError(
-            f"the linear program may have at most {MOST_ENTRIES:,} entries; found {p.degrees}^{dimensions} "
-            f"moments on {p.levels}^{dimensions} points. Take fewer columns, a lower order, or `accelerated`."
+            f"the full grid may have at most {MOST_CELLS:,} points and {MOST_MOMENTS:,} moments; found "
+            f"{p.levels}^{dimensions} and {p.degrees}^{dimensions}. Lower the order or drop columns, or `accelerated`."
         )
     grid = Grid(p.levels, dimensions)
-    features = np.column_stack([np.ones(grid.size), *_tensor_features(p.degrees, grid.points())])
-    exact = grid.histogram(rows) @ features
+    exact = _grid_moments(grid, rows, p.degrees)
     noisy = exact + generator.laplace(0.0, p.laplace_scale, exact.shape)
-    fit = fit_linear_program(_lattice(features, p.lattice), _lattice(noisy, p.lattice))
-    support, weights, drawn = _draw(grid.points(), fit.weights, rows=p.rows, generator=generator)
+    fit = fit_grid_linear_program(_lattice(noisy, p.lattice), levels=p.levels, lattice=p.lattice)
+    points = grid_axis(p.levels)[fit.support]
+    support, weights, drawn = _draw(points, fit.weights, rows=p.rows, generator=generator)
     return Reproduction(drawn, support, weights, p.degrees**dimensions, p.laplace_scale, fit.outcome)
 
 
@@ -164,9 +166,14 @@ def _draw(points: Array, weights: Array, *, rows: int, generator: np.random.Gene
     return support, shares, np.repeat(support, generator.multinomial(rows, shares), axis=0)
 
 
-def _tensor_features(degrees: int, points: Array) -> Array:
-    features = basis.tensor(degrees, points.shape[1]) if degrees > 1 else ()
-    return basis.evaluate(features, points).T if features else np.empty((0, len(points)))
+def _grid_moments(grid: Grid, rows: Array, degrees: int) -> Array:
+    """Return the moments of the snapped rows, shape (t,) * d, by contracting their histogram axis by axis."""
+    chebyshev = basis.chebyshev(grid_axis(grid.levels)[:, None], degrees - 1)[:, 0, :]
+    moments = grid.histogram(rows).reshape((grid.levels,) * grid.dimensions)
+    for _ in range(grid.dimensions):
+        # Contracting the first axis puts its degree last, so d turns restore the order.
+        moments = np.tensordot(moments, chebyshev, axes=([0], [1]))
+    return moments
 
 
 def _snapped(points: Array, *, sigma: float, delta: float, rows: int | None = None) -> Array:

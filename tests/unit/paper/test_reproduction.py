@@ -11,6 +11,7 @@ from smoothsynth.paper.printed import parameters
 from smoothsynth.paper.queries import answers, random_queries, worst_errors
 from smoothsynth.paper.reproduction import Choices, accelerated, algorithm_1, scale_by_own_range
 from smoothsynth.paper.subspace import Ellipsoid, printed_ellipsoid
+from smoothsynth.synthesis.linear_program import fit_linear_program
 
 HUGE = 1e12
 
@@ -35,6 +36,26 @@ class TestAlgorithm1:
         np.testing.assert_allclose(levels, np.rint(levels), atol=1e-9)
         assert made.basis_count == p.degrees**2
         assert made.privacy == NOT_PRIVATE
+
+    def test_the_optimum_is_that_of_the_listed_program(self):
+        # The same steps written out: every grid point, every product, the constant in the objective.
+        rows, order, epsilon = table(300, 2), 2, 0.3
+        p = parameters(300, 2, order=order, epsilon=epsilon)
+        made = algorithm_1(rows, order=order, epsilon=epsilon, generator=generator())
+        axis = (2 * np.arange(p.levels) + 1 - p.levels) / p.levels
+        points = np.array([[a, b] for a in axis for b in axis])
+        degrees = [(i, j) for i in range(p.degrees) for j in range(p.degrees)]
+        angles = np.arccos(points)
+        features = np.array([np.cos(i * angles[:, 0]) * np.cos(j * angles[:, 1]) for i, j in degrees]).T
+        snapped = ((rows[:, None] - points[None]) ** 2).sum(axis=2).argmin(axis=1)
+        noise = generator().laplace(0, p.laplace_scale, (p.degrees, p.degrees)).ravel()
+        target = np.clip(np.rint((features[snapped].mean(axis=0) + noise) * p.lattice) / p.lattice, -1, 1)
+        rounded = np.rint(features * p.lattice) / p.lattice
+        best = fit_linear_program(rounded, target).residual
+        weights = np.zeros(len(points))
+        nearest = ((made.support[:, None] - points[None]) ** 2).sum(axis=2).argmin(axis=1)
+        weights[nearest] = made.weights
+        assert np.abs(weights @ rounded - target).sum() == pytest.approx(best, abs=1e-7)
 
     def test_moments_are_met_without_noise(self):
         rows = table(3000, 2)

@@ -6,7 +6,6 @@ The nodes of one axis are x_j = cos(pi (j + 1/2) / M), j = 0 .. M-1, so  T_r(x_j
     transpose:  v_j = sum_r y_r prod_i T_{r_i}(x_{j_i})
 
 On these nodes the features are orthogonal: the moments of the transpose of y are  y_r prod_i (M if r_i = 0 else M/2).
-Short axes are matrix products, long ones a Fourier transform (Makhoul 1980).
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-# Up to this many nodes an axis is faster as a matrix product.
-_LONGEST_MATRIX = 1100
+# Up to this many nodes an axis is faster as a matrix product than as a Fourier transform.
+_LONGEST_MATRIX = 1200
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +49,72 @@ class CosineGrid:
 
     @property
     def lengths(self) -> Array:
-        """The sum over the nodes of each squared feature: M or M/2 for each axis."""
+        """The sum over the grid of each squared feature: M (degree 0) or M/2 for each axis."""
         one = np.full(self.degrees, self.nodes / 2.0)
         one[0] = self.nodes
         return functools.reduce(np.multiply.outer, [one] * self.dimensions)
 
     def moments(self, weights: Array) -> Array:
         """Return the moments of weights on the grid."""
-        return self._along_axes(weights, _moments_by_fourier, matrix=lambda m: m)
+        if self.nodes > _LONGEST_MATRIX:
+            return _each_axis(weights, functools.partial(_fourier_moments, degrees=self.degrees))
+        return along_axes(weights, _matrix(self.degrees, self.nodes))
 
     def transpose(self, values: Array) -> Array:
-        """Return the polynomial with these coefficients at every grid point."""
-        return self._along_axes(values, _transpose_by_fourier, matrix=lambda m: m.T)
+        """Return the polynomial with these Chebyshev coefficients at every grid point."""
+        if self.nodes > _LONGEST_MATRIX:
+            return _each_axis(values, functools.partial(_fourier_transpose, nodes=self.nodes))
+        return along_axes(values, _matrix(self.degrees, self.nodes).T)
 
-    def _along_axes(self, array: Array, fourier: object, *, matrix: object) -> Array:
-        raise NotImplementedError
+
+def along_axes(array: Array, matrix: Array) -> Array:
+    """Multiply every axis of the array by the same matrix."""
+    for _ in range(array.ndim):
+        # The axis worked on comes out last, so after one turn all axes are back in order.
+        array = np.dot(array.reshape(len(array), -1).T, matrix.T).reshape(*array.shape[1:], len(matrix))
+    return array
+
+
+def good_length(least: int) -> int:
+    """Return the smallest even number with no prime factor above 5 that is at least `least`."""
+    size = least + least % 2
+    while functools.reduce(_without, (2, 3, 5), size) != 1:
+        size += 2
+    return size
+
+
+def _without(number: int, prime: int) -> int:
+    while number % prime == 0:
+        number //= prime
+    return number
+
+
+@functools.lru_cache(maxsize=8)
+def _matrix(degrees: int, nodes: int) -> Array:
+    return np.cos(np.pi / nodes * np.outer(np.arange(degrees), np.arange(nodes) + 0.5))
+
+
+def _each_axis(array: Array, transform: functools.partial[Array]) -> Array:
+    for axis in range(array.ndim):
+        array = np.moveaxis(transform(np.moveaxis(array, axis, -1)), -1, axis)
+    return array
+
+
+def _fourier_moments(values: Array, *, degrees: int) -> Array:
+    """Sum v_j cos(pi r (j + 1/2) / M) over j by one real Fourier transform of length M (Makhoul 1980)."""
+    nodes = values.shape[-1]
+    folded = np.concatenate([values[..., ::2], values[..., 1::2][..., ::-1]], axis=-1)
+    spectrum = np.fft.rfft(folded)[..., :degrees]
+    return np.real(spectrum * np.exp(-0.5j * np.pi / nodes * np.arange(degrees)))
+
+
+def _fourier_transpose(values: Array, *, nodes: int) -> Array:
+    """Sum y_r cos(pi r (j + 1/2) / M) over r, the transpose of `_fourier_moments`."""
+    degrees = values.shape[-1]
+    turned = np.exp(0.5j * np.pi / nodes * np.arange(degrees)) * np.where(np.arange(degrees) > 0, 0.5, 1.0)
+    folded = np.fft.irfft(values * turned, nodes) * nodes
+    result = np.empty_like(folded)
+    half = (nodes + 1) // 2
+    result[..., ::2] = folded[..., :half]
+    result[..., 1::2] = folded[..., half:][..., ::-1]
+    return result

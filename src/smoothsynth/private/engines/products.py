@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Union
 import numpy as np
 
 from smoothsynth.errors import PlanError
+from smoothsynth.moments import MOST_DEGREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,8 +34,6 @@ Prefix = tuple[int, ...]
 
 # Prefixes that are held at once for each level.
 _TOGETHER = 64
-# Up to this total degree the rounding of the recurrence stays below what docs/proofs/exactness.md allows.
-MOST_DEGREE = 256
 
 
 @dataclass(frozen=True, slots=True)
