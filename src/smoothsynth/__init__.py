@@ -16,6 +16,7 @@ from smoothsynth.errors import (
     SchemaError,
     SmoothsynthError,
 )
+from smoothsynth.paper.theory import theory
 from smoothsynth.pipeline import release
 from smoothsynth.plan import Plan, plan
 from smoothsynth.privacy import Budget, Charge
@@ -42,4 +43,5 @@ __all__ = [
     "load",
     "plan",
     "release",
+    "theory",
 ]

@@ -93,6 +93,7 @@ def index_norms(degrees: int, dimensions: int) -> Array:
     squares = functools.reduce(np.add.outer, [np.arange(degrees, dtype=np.float64) ** 2] * dimensions)
     sizes = np.sqrt(squares)
     sizes.flat[0] = 1.0
+    sizes.setflags(write=False)
     return np.asarray(sizes)
 
 
