@@ -61,6 +61,7 @@ def carry_out(planned: Plan, table: Table, *, seed: int | None = None, progress:
         moments,
         subspace=subspace,
         fitted=planned.fitted,
+        levels=planned.levels,
         candidates=planned.candidates,
         candidate_count=planned.candidate_count,
         fit=planned.fit,

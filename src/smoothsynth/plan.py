@@ -38,6 +38,7 @@ class Plan:
     measurements: tuple[Measurement, ...]
     subspace: SubspaceMeasurement | None
     fitted: int | None
+    levels: int | None
     candidates: str
     candidate_count: int
     fit: str
@@ -146,6 +147,7 @@ def plan(
         measurements=design.measurements,
         subspace=design.subspace,
         fitted=design.fitted,
+        levels=None if changed else design.levels,
         candidates=candidates or design.candidates,
         candidate_count=candidate_count or count,
         fit=fit or design.fit,

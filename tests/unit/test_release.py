@@ -63,6 +63,29 @@ def test_every_combination_makes_a_table_with_the_means(frame, schema, method, c
     assert release.receipt.candidates == candidates
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_algorithm_one_runs_on_the_full_grid(frame, schema, delta):
+    two = ss.Schema({name: schema.columns[name] for name in ("age", "income")})
+    plan = ss.plan(two, 400, epsilon=50.0, delta=delta, method="paper", candidates="grid", smoothness=4)
+    degrees = 1 + max(k for f in plan.measurements[0].features for _, k in f.terms[0])
+    assert len(plan.measurements[0].features) == degrees**2 - 1
+    assert plan.candidate_count == plan.levels**2
+    made = ss.release(
+        frame, schema=two, epsilon=50.0, delta=delta, method="paper", candidates="grid", smoothness=4, seed=1
+    )
+    unit = two.to_unit({name: frame[name].to_numpy(float) for name in two.names})
+    levels = np.unique(np.rint((made.unit_rows() + 1) * plan.levels / 2 - 0.5))
+    assert levels.min() >= 0
+    assert levels.max() <= plan.levels - 1
+    np.testing.assert_allclose(made.unit_rows().mean(axis=0), unit.mean(axis=0), atol=0.1)
+
+
+def test_a_grid_too_large_is_refused_with_the_way_out(schema):
+    many = ss.Schema({f"c{i}": ss.Number(0, 1) for i in range(12)})
+    with pytest.raises(ss.PlanError, match="ellipsoid"):
+        ss.plan(many, 10_000, epsilon=1.0, method="paper", candidates="grid")
+
+
 def test_the_receipt_says_it_in_words(release):
     facts = release.receipt.as_dict()
     assert "epsilon = 1" in facts["promise"]

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class Design:
     """Measurements in order, perhaps a subspace iteration, and the candidates and fit that suit them.
 
-    `fitted` is the number of leading moments that the fit uses; the others serve the candidates only.
+    `fitted` is the number of leading moments that the fit uses; the others serve the candidates only. `levels` is
+    the number of levels per column of a full grid that is never listed, for a full tensor of features.
     """
 
     measurements: tuple[Measurement, ...]
@@ -23,3 +24,4 @@ class Design:
     fit: str
     subspace: SubspaceMeasurement | None = None
     fitted: int | None = None
+    levels: int | None = None

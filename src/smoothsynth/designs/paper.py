@@ -27,6 +27,8 @@ ITERATIONS = 3
 SUBSPACE_SHARE = 0.5
 C_TILDE = 0.5
 CANDIDATES = 10_000
+MOST_GRID_POINTS = 20_000_000
+MOST_GRID_FUNCTIONS = 5_000
 
 
 def paper_design(
@@ -70,13 +72,13 @@ def grid_sizes(rows: int, dimensions: int, *, smoothness: int, delta: float) -> 
 
 def _grid_design(d: int, rows: int, budget: Budget, *, smoothness: int, rows_per_person: int) -> Design:
     degrees, levels = grid_sizes(rows, d, smoothness=smoothness, delta=budget.delta)
-    if levels**d > 2_000_000 or degrees**d > 20_000:
+    if levels**d > MOST_GRID_POINTS or degrees**d > MOST_GRID_FUNCTIONS:
         raise PlanError(
             f"The full grid of Algorithm 1 has {levels}^{d} points and {degrees}^{d} functions here: too many. "
             'Take candidates="ellipsoid" or "hypercube", fewer columns, or a lower smoothness.'
         )
     measured = _moments(tensor(degrees, d), budget, share=1.0, rows_per_person=rows_per_person)
-    return Design((measured,), "grid", levels**d, "linear program")
+    return Design((measured,), "grid", levels**d, "linear program", levels=levels)
 
 
 def _moments(features: tuple[Feature, ...], budget: Budget, *, share: float, rows_per_person: int) -> Measurement:

@@ -75,7 +75,7 @@ class GridFeatures:
         """Return W'u: the moments of the weights."""
         return _contract(weights.reshape(self.shape), self.table[: self.degrees]).ravel()[1:]
 
-    def gram(self, weights: Array, *, negligible: float) -> Array:  # noqa: ARG002
+    def gram(self, weights: Array, *, negligible: float) -> Array:
         """Return W' diag(u) W from the moments of twice the degree: T_a T_b = (T_{a+b} + T_|a-b|) / 2."""
         moments = _contract(weights.reshape(self.shape), self.table)
         degree = np.arange(self.degrees)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.synthesis.candidates import Candidates, grid, hypercube
+from smoothsynth.synthesis.candidates import Candidates, grid, grid_axis, hypercube
 from smoothsynth.synthesis.ellipsoid import ellipsoid
+from smoothsynth.synthesis.fit import Fit
+from smoothsynth.synthesis.grid_program import fit_grid_linear_program
 from smoothsynth.synthesis.linear_program import fit_linear_program
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 from smoothsynth.synthesis.model import independent_columns
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.schema import Schema
     from smoothsynth.subspace import NoisySubspace
-    from smoothsynth.synthesis.fit import Fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +47,21 @@ def synthesise(
     seed: int | None,
     subspace: NoisySubspace | None = None,
     fitted: int | None = None,
+    levels: int | None = None,
     progress: Callable[[int, int | None, str], None] | None = None,
 ) -> Synthesis:
     """Draw candidates, weigh them by the noisy moments, and turn weights into rows.
 
-    `fitted` is the number of leading moments that the weights must match; None for all of them.
+    `fitted` is the number of leading moments that the weights must match; None for all of them. With `levels`, the
+    candidates are the full grid of so many levels a column, which is never listed (the moments: a full tensor).
     """
     generator = seeded(seed)
     if candidates == "model" and fit == "maximum entropy":
         # Over independent columns the maximum-entropy fit has a closed form: no weights are left to find.
         drawn, found = independent_columns(schema, moments, rows, generator=generator)
         return Synthesis(drawn.points, drawn.origin, found)
+    if levels is not None:
+        return _on_the_full_grid(schema, moments[0], levels, rows, generator=generator, progress=progress)
     if candidates == "ellipsoid" and subspace is not None:
         chosen = _around_the_mean(schema, moments, subspace, candidate_count, generator)
     else:
@@ -109,3 +114,34 @@ def _around_the_mean(
     centre = np.clip(values[: schema.dimensions], -1.0, 1.0)
     drawn = ellipsoid(centre, subspace.directions(), subspace.eigenvalues(), count=count, generator=generator)
     return Candidates(schema.snap(drawn.points), drawn.base, drawn.origin)
+
+
+def _on_the_full_grid(
+    schema: Schema,
+    noisy: NoisyMoments,
+    levels: int,
+    rows: int,
+    *,
+    generator: np.random.Generator,  # noqa: TID251
+    progress: Callable[[int, int | None, str], None] | None,
+) -> Synthesis:
+    """Fit the paper's linear program on the grid (step 20) and draw rows from its few points (step 22)."""
+    degrees = 1 + max(k for feature in noisy.features for _, k in feature.terms[0])
+    target = np.zeros((degrees,) * schema.dimensions)
+    target[(0,) * schema.dimensions] = 1.0
+    for feature, value in zip(noisy.features, noisy.values, strict=True):
+        index = dict(feature.terms[0])
+        target[tuple(index.get(c, 0) for c in range(schema.dimensions))] = value
+    found = fit_grid_linear_program(target, levels=levels, progress=progress)
+    picked = systematic(found.weights, rows, generator=generator)
+    points = schema.snap(grid_axis(levels)[found.support[picked]])
+    fit = Fit(
+        weights=found.weights,
+        method="linear program",
+        converged=found.converged,
+        outcome=found.outcome,
+        steps=found.steps,
+        residual=found.optimum,
+        dual=np.zeros(0),
+    )
+    return Synthesis(points, "grid", fit)

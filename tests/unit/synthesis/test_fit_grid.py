@@ -142,6 +142,7 @@ def test_a_million_points_are_fitted_without_listing_them():
         lambda: fit_grid_linear_program(np.zeros((2, 2)), levels=5, lattice=0),
         lambda: fit_grid_linear_program(np.array([1.0, np.nan]), levels=5),
         lambda: fit_grid_maximum_entropy(np.zeros((2, 2)), levels=5, scale=-1.0),
+        lambda: fit_grid_maximum_entropy(np.zeros((2, 2)), levels=5, scale=np.ones(2)),
     ],
 )
 def test_misuse_is_refused(call):

@@ -78,7 +78,7 @@ class GridProgram:
     nodes: int
     delta: float
 
-    def run(self, table: StudyTable, moments: Array, *, generator: np.random.Generator) -> Weights:  # noqa: ARG002
+    def run(self, table: StudyTable, moments: Array, *, generator: np.random.Generator) -> Weights:
         """Run steps 3 to 20."""
         axis = grid_axis(self.nodes)
         noisy = along_axes(self._rounded(table), _chebyshev(axis, self.degrees))

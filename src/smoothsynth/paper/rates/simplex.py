@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 # rho relative to the stiffest square. Measured on the cases of the study: 1e-3 needs a tenth of the steps of 1e-1.
 _PENALTY = 1e-3
 _RELAXATION = 1.6
+# The fit is settled when the misfit changes by less than this share from one check to the next.
 _CHECK_EVERY = 10
+_SETTLED = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,10 +41,11 @@ class SimplexFit:
 
 
 def fit_on_simplex(target: Array, scale: Array, *, grid: CosineGrid, most_steps: int = 400) -> SimplexFit:
-    """Fit weights until the misfit is what the noise itself would leave: the number of moments.
+    """Fit weights until the misfit has settled.
 
     The first entry of `target` and `scale` belongs to the constant feature, whose moment is 1 and has no noise; it is
-    held by the simplex. Stopping there is the discrepancy principle: a closer fit would only follow the noise.
+    held by the simplex. (Stopping as soon as the misfit is what noise would leave, the number of moments, is too soon:
+    the low moments, which matter most, may then still be off by many deviations.)
     """
     precision = np.zeros_like(scale)
     precision.flat[1:] = scale.flat[1:] ** -2.0
@@ -51,7 +54,7 @@ def fit_on_simplex(target: Array, scale: Array, *, grid: CosineGrid, most_steps:
     gain = precision / (rho + precision * lengths)
     weights = np.full((grid.nodes,) * grid.dimensions, 1.0 / grid.nodes**grid.dimensions)
     lag = np.zeros_like(weights)
-    level = 0.0
+    level, misfit = 0.0, np.inf
     for step in range(1, most_steps + 1):
         start = weights - lag
         moved = start + grid.transpose(gain * (target - grid.moments(start)))
@@ -61,8 +64,8 @@ def fit_on_simplex(target: Array, scale: Array, *, grid: CosineGrid, most_steps:
         weights, level = onto_simplex(moved, level)
         np.subtract(moved, weights, out=lag)
         if step % _CHECK_EVERY == 0 or step == most_steps:
-            misfit = float((precision * (grid.moments(weights) - target) ** 2).sum())
-            if misfit <= target.size - 1:
+            before, misfit = misfit, float((precision * (grid.moments(weights) - target) ** 2).sum())
+            if abs(before - misfit) <= _SETTLED * misfit:
                 break
     return SimplexFit(weights, misfit, step)
 
