@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint types format bench-accuracy bench-speed clean
+.PHONY: help demo test slow lint types format audit bench-accuracy bench-speed clean
 
 help: ## Show what can be done
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -41,6 +41,10 @@ types: $(VENV)/.dev ## Check types
 format: $(VENV)/.dev ## Rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+audit: $(VENV)/.core ## Try to catch the mechanisms leaking, and show that broken ones are caught
+	$(BIN)/smoothsynth audit
+	$(BIN)/python tests/statistical/mutants.py
 
 bench-accuracy: $(VENV)/.dev ## Accuracy beside the paper's figures and the baselines (data folder: DATA=...)
 	$(BIN)/python -m benchmarks.accuracy --data $(SMOOTHSYNTH_DATA)

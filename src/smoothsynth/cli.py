@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from smoothsynth.cli_audit import audit
+from smoothsynth.cli_ledger import ledger as ledger_commands
 from smoothsynth.cli_paper import paper
 from smoothsynth.commands import console, in_words, progress_bar
 from smoothsynth.errors import SchemaError
@@ -27,6 +29,8 @@ app = typer.Typer(
 )
 
 app.add_typer(paper, name="paper")
+app.command()(audit)
+app.add_typer(ledger_commands, name="ledger")
 
 SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema file: columns, types, public bounds.")]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget; smaller protects more.")]
@@ -146,6 +150,9 @@ def release(
     smoothness: SmoothnessOption = 16,
     size: SizeOption = None,
     rows_per_person: PersonOption = 1,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The data set's ledger: refused if too little is left, else recorded there.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seeds the drawing of rows, never the noise.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Also write synthetic.csv.")] = False,
     force: ForceOption = False,
@@ -179,6 +186,8 @@ def release(
                 synthetic_rows=size,
                 rows_per_person=rows_per_person,
                 progress=progress,
+                ledger=ledger,
+                label=output.name,
             )
         made.write_files(folder, csv=csv)
     _report(made, output, quiet=quiet, as_json=as_json)

@@ -20,6 +20,10 @@ class BudgetError(SmoothsynthError):
     """The privacy budget is not a budget, or is not enough."""
 
 
+class LedgerError(SmoothsynthError):
+    """The file that holds what a data set has spent is missing, damaged, newer, or open to others."""
+
+
 class PlanError(SmoothsynthError):
     """What was asked for cannot be measured or fitted."""
 

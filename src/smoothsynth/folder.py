@@ -1,9 +1,15 @@
-"""Write a folder whole or not at all."""
+"""Write a folder whole or not at all.
+
+A folder is prepared beside its place, as .NAME.xxxxxxxx.partial, and moved there in one step. Whoever
+prepares it holds a lock on it, which the system takes back when the process ends, however it ends: what a killed
+process left is known by its free lock, and the next writer of the same folder clears it away.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,8 +17,15 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.errors import ReleaseError
 
+try:
+    import fcntl
+except ImportError:  # without POSIX locks, what a killed process left stays until somebody removes it
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_ATTEMPTS = 100
 
 
 @contextlib.contextmanager
@@ -23,21 +36,22 @@ def write_whole(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     is spent. An existing release is replaced only with `force`, and only once the new one is complete.
     """
     target = Path(path)
-    _check_target(target, force=force)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
-    except OSError as error:
-        raise ReleaseError(f"Cannot write beside {target}: {error.strerror}. Choose another folder.") from error
-    try:
-        yield staging
-        _sync(staging)
-        staging.chmod(0o755)
-        _replace(staging, target, force=force)
-    except OSError as error:
-        raise ReleaseError(f"The release could not be written to {target}: {error.strerror or error}.") from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    with contextlib.ExitStack() as held:
+        try:
+            if target.name and target.parent.is_dir():
+                _clear_leftovers(target)
+            _check_target(target, force=force)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            staging = _staging_folder(target, held)
+        except OSError as error:
+            raise ReleaseError(f"Cannot write beside {target}: {error.strerror}. Choose another folder.") from error
+        try:
+            yield staging
+            _sync(staging)
+            staging.chmod(0o755)
+            _replace(staging, target, held, force=force)
+        except OSError as error:
+            raise ReleaseError(f"The release could not be written to {target}: {error.strerror or error}.") from error
 
 
 def _check_target(target: Path, *, force: bool) -> None:
@@ -53,16 +67,69 @@ def _check_target(target: Path, *, force: bool) -> None:
         raise ReleaseError(f"{target} holds something that is not a release; it is not replaced, even by force.")
 
 
+def _staging_folder(target: Path, held: contextlib.ExitStack) -> Path:
+    for _ in range(_ATTEMPTS):
+        staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+        held.callback(shutil.rmtree, staging, ignore_errors=True)
+        # Between the two lines above, another writer may take the folder for a leftover and remove it.
+        if fcntl is None or _lock(staging, held):
+            return staging
+    raise ReleaseError(f"Cannot prepare a folder beside {target}: something removes it again and again.")
+
+
+def _lock(folder: Path, held: contextlib.ExitStack) -> bool:
+    """Lock a folder until `held` is closed, unless it is gone or somebody else has it."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    held.callback(os.close, handle)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(handle), folder.stat())
+    except OSError:
+        return False
+
+
+def _clear_leftovers(target: Path) -> None:
+    """Remove what killed writers of the same folder left; put a release back that was being replaced."""
+    name = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.(partial|old)")
+    for leftover in sorted(target.parent.iterdir()) if fcntl is not None else ():
+        if not name.fullmatch(leftover.name):
+            continue
+        with contextlib.ExitStack() as held:
+            if not _lock(leftover, held):
+                continue
+            if leftover.suffix == ".old" and not target.exists():
+                leftover.rename(target)
+            else:
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
 def _sync(folder: Path) -> None:
     for file in folder.iterdir():
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
+    _sync_folder(folder)
 
 
-def _replace(staging: Path, target: Path, *, force: bool) -> None:
+def _sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, where folders can be opened."""
+    if fcntl is None:
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _replace(staging: Path, target: Path, held: contextlib.ExitStack, *, force: bool) -> None:
     _check_target(target, force=force)
     old = staging.with_suffix(".old")
     if target.is_dir():
+        if fcntl is not None and not _lock(target, held):
+            raise ReleaseError(f"{target} is being replaced by another process. Try again.")
         target.rename(old)
     try:
         staging.rename(target)
@@ -70,4 +137,8 @@ def _replace(staging: Path, target: Path, *, force: bool) -> None:
         if old.is_dir():
             old.rename(target)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    _sync_folder(target.parent)
+    if old.is_dir():
+        # The name .old stands for a whole release; what is half removed must not have it.
+        with contextlib.suppress(OSError):
+            shutil.rmtree(old.rename(staging), ignore_errors=True)

@@ -36,6 +36,7 @@ class Plan:
     budget: Budget
     method: str
     measurements: tuple[Measurement, ...]
+    looks: tuple[str | None, ...]
     subspace: SubspaceMeasurement | None
     fitted: int | None
     levels: int | None
@@ -44,6 +45,11 @@ class Plan:
     fit: str
     synthetic_rows: int
     rows_per_person: int
+
+    @property
+    def modelled(self) -> bool:
+        """Whether rows come straight from the model, with nothing left to weigh."""
+        return (self.candidates, self.fit) == ("model", "maximum entropy")
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -145,6 +151,7 @@ def plan(
         budget=budget,
         method=method,
         measurements=design.measurements,
+        looks=design.looks or (None,) * len(design.measurements),
         subspace=design.subspace,
         fitted=design.fitted,
         levels=None if changed else design.levels,

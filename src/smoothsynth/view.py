@@ -28,25 +28,42 @@ class View:
     """Lattice values at the knots of each coordinate, (dimensions, KNOTS), and the longest a row may be.
 
     With X + S = 256 j + f:  y = floor((knot_j (256 - f) + knot_{j+1} f) / 256).  Then, if `radius` is given
-    (in units of the cube) and |y| > radius, the row is cut:  y = trunc(y radius / |y|).
+    (in units of the cube) and |y| > radius, the row is cut:  y = trunc(y radius / |y|).  A `pooled` view sees one
+    coordinate only, the mean of T_2 over the row,  X = floor(2 sum X_i^2 / (d S)) - S,  bent by its only line.
     """
 
     knots: NDArray[np.int64]
     radius: float | None = None
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         knots = np.array(self.knots, dtype=np.int64)
         if knots.ndim != 2 or knots.shape[1] != KNOTS or np.abs(knots).max(initial=0) > LATTICE:
             raise PlanError(f"A view needs {KNOTS} knots within [-{LATTICE}, {LATTICE}] for each coordinate.")
+        if self.pooled and (len(knots) != 1 or self.radius is not None):
+            raise PlanError("A pooled view has one coordinate and no radius.")
         if self.radius is not None and not 0.0 < self.radius < 1e6:
             raise PlanError("The radius of a view must be a positive number.")
         knots.setflags(write=False)
         object.__setattr__(self, "knots", knots)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, View):
+            return NotImplemented
+        return (self.radius, self.pooled) == (other.radius, other.pooled) and np.array_equal(self.knots, other.knots)
+
+    def __hash__(self) -> int:
+        return hash((self.knots.tobytes(), self.radius, self.pooled))
+
     @classmethod
-    def from_values(cls, values: NDArray[np.float64], radius: float | None = None) -> View:
+    def from_values(cls, values: NDArray[np.float64], radius: float | None = None, *, pooled: bool = False) -> View:
         """Make a view from the values in [-1, 1] that the coordinates shall have at their knots."""
-        return cls(np.rint(np.clip(values, -1.0, 1.0) * LATTICE).astype(np.int64), radius)
+        return cls(np.rint(np.clip(values, -1.0, 1.0) * LATTICE).astype(np.int64), radius, pooled)
+
+    @classmethod
+    def straight(cls, dimensions: int, radius: float | None = None, *, pooled: bool = False) -> View:
+        """Return the view that bends nothing: what a plan knows before the first release."""
+        return cls.from_values(np.tile(knot_places(), (dimensions, 1)), radius, pooled=pooled)
 
     def bend(self, coordinate: int, lattice: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the bent lattice values of one coordinate; whole numbers in, whole numbers out."""
@@ -65,21 +82,28 @@ class View:
         lattice *= np.minimum(1.0, longest / np.maximum(length, 1.0))
         np.trunc(lattice, out=lattice)
 
+    def pool(self, lattice: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the pooled coordinate of columns of lattice values (coordinates x rows)."""
+        squares = np.einsum("ij,ij->j", lattice, lattice)
+        return np.asarray(np.floor(2.0 * squares / (len(lattice) * LATTICE)) - LATTICE)
+
     def of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return points of the cube as they are seen through the view."""
         lattice = np.rint(points.T * LATTICE)
+        if self.pooled:
+            lattice = self.pool(lattice)[None, :]
         seen = np.stack([self.bend(c, values) for c, values in enumerate(lattice)])
         self.shorten(seen)
         return seen.T / LATTICE
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for moments.json."""
-        return {"knots": self.knots.tolist(), "radius": self.radius}
+        return {"knots": self.knots.tolist(), "radius": self.radius, "pooled": self.pooled}
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> View:
         """Read what `as_dict` wrote."""
-        return cls(np.array(facts["knots"], dtype=np.int64), facts["radius"])
+        return cls(np.array(facts["knots"], dtype=np.int64), facts["radius"], bool(facts["pooled"]))
 
 
 def knot_places() -> NDArray[np.float64]:

@@ -23,8 +23,8 @@ LAYERS = [
     ["forecast"],
     ["pipeline"],
     ["paper"],
-    ["demo"],
-    ["cli_paper"],
+    ["demo", "audit"],
+    ["cli_paper", "cli_ledger", "cli_audit"],
     ["cli"],
 ]
 # Seen by a lower layer only inside functions, for printing.

@@ -27,18 +27,33 @@ def test_pure_means_pure():
     assert {m.mechanism for m in plan.measurements} <= {"cube", "discrete laplace"}
 
 
-def test_the_better_mechanism_is_chosen():
-    few = ss.plan(numbers(5), 5_000, epsilon=1.0, delta=1e-10)
-    many = ss.plan(numbers(300), 5_000, epsilon=1.0, delta=1e-10)
-    assert few.measurements[0].mechanism == "cube"
-    assert many.measurements[0].mechanism == "discrete gaussian"
+def test_a_single_column_takes_the_mechanism_with_less_noise():
+    def noise(plan):
+        ranks = plan.measurements[plan.looks.index("ranks")]
+        return ranks.deviations(plan.rows)[0]
+
+    for epsilon in (0.5, 1.0, 4.0):
+        pure = ss.plan(numbers(1), 5_000, epsilon=epsilon)
+        for delta in (1e-12, 1e-10, 1e-6, 1e-3):
+            chosen = ss.plan(numbers(1), 5_000, epsilon=epsilon, delta=delta)
+            assert noise(chosen) <= noise(pure) * 1.0001
+    assert ss.plan(numbers(1), 5_000, epsilon=8.0, delta=1e-12).cost.delta == 0.0
+    assert ss.plan(numbers(1), 5_000, epsilon=1.0, delta=1e-3).measurements[0].mechanism == "discrete gaussian"
+
+
+def test_stages_follow_from_public_facts():
+    small = ss.plan(numbers(30), 569, epsilon=1.0)
+    large = ss.plan(numbers(30), 100_000, epsilon=1.0)
+    assert small.looks == (None, None)
+    assert large.looks == (None, None, "ranks", "lengths")
+    assert ss.plan(numbers(30), 569, epsilon=1.0, delta=1e-6).looks == (None, "ranks", "scores", "lengths")
 
 
 def test_noise_falls_with_rows_and_epsilon_and_grows_with_rows_per_person():
-    def noise(rows=1000, **choices):
+    def noise(rows=100_000, **choices):
         return ss.plan(numbers(4), rows, **{"epsilon": 1.0, **choices}).measurements[0].deviations(rows)[0]
 
-    assert noise(rows=2000) == pytest.approx(noise() / 2, rel=1e-6)
+    assert noise(rows=200_000) == pytest.approx(noise() / 2, rel=1e-6)
     assert noise(epsilon=2.0) == pytest.approx(noise() / 2, rel=1e-6)
     assert noise(rows_per_person=3) == pytest.approx(noise() * 3, rel=1e-6)
 

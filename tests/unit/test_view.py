@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import evaluate, total_degree
+from smoothsynth.basis import Feature, evaluate, total_degree
 from smoothsynth.lattice import LATTICE
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.private.engines.local import LocalEngine
@@ -53,6 +53,17 @@ def test_the_engine_sees_what_the_view_shows(radius, threads):
     sums = engine.sums(table, features, view=view)._totals
     exact = [round(total * LATTICE**2) for total in evaluate(features, view.of(rows)).sum(axis=0)]
     assert max(abs(a - b) for a, b in zip(sums, exact, strict=True)) <= 1
+
+
+def test_a_pooled_view_sees_the_length_of_a_row():
+    rows, features = lattice_rows(), [Feature((((0, k),),)) for k in (1, 2, 5)]
+    view = View.from_values(np.sin(knot_places() * 1.2)[None, :], pooled=True)
+    np.testing.assert_allclose(view.of(rows)[:, 0], np.sin(1.2 * np.mean(2 * rows**2 - 1, axis=1)), atol=1e-4)
+    table = open_table(pa.table({name: rows[:, i] for i, name in enumerate("abcd")}), SCHEMA)
+    sums = LocalEngine(threads=2, batch_rows=77).sums(table, features, view=view)._totals
+    exact = [round(total * LATTICE**2) for total in evaluate(features, view.of(rows)).sum(axis=0)]
+    slack = [1, 1, len(rows) * LATTICE / 2]  # T_5 is rounded to the lattice in every row
+    assert all(abs(a - b) <= c for a, b, c in zip(sums, exact, slack, strict=True))
 
 
 def test_rows_are_kept_short():

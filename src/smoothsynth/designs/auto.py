@@ -1,16 +1,24 @@
-"""The design of method="auto": the moments that are worth their noise."""
+"""The design of method="auto": small releases in turn, each made in the coordinates that the earlier ones allow.
+
+Noise is then relative to the spread of the data and not to the public bounds. Shares are constants, found flat in
+trials; what is worth little after its noise is shrunk away by the model (synthesis/), so no cut-off is needed but one.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from smoothsynth.basis import pooled, term_feature
+from smoothsynth.basis import lowest, pooled, term_feature
 from smoothsynth.designs.design import Design
 from smoothsynth.moments import Measurement, whole_weights
-from smoothsynth.privacy import cube_deviation, gaussian_multiplier, split_epsilon
+from smoothsynth.privacy import cube_deviation, gaussian_multiplier, split_epsilon, split_multiplier
+from smoothsynth.view import View
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from smoothsynth.basis import Feature
     from smoothsynth.privacy import Budget
     from smoothsynth.schema import Schema
 
@@ -18,57 +26,140 @@ if TYPE_CHECKING:
 # v^2 <= (11 + 5 sqrt 5)/32 (docs/proofs/sensitivity.md, section 4).
 FREE_SQUARE = math.sqrt((11 + 5 * math.sqrt(5)) / 32)
 
+# Degrees of cosines of ranks and of lengths: more when noise may grow with the degree (Gaussian).
+RANK_DEGREES, LENGTH_DEGREES = 12, 4
+PURE_RANK_DEGREES, PURE_LENGTH_DEGREES = 3, 3
+# Shares of low moments, ranks, pairs and lengths.
+SHARES = {"low": 0.12, "ranks": 0.30, "pairs": 0.48, "lengths": 0.10}
+# Under pure epsilon: shares of cosines of ranks and of lengths, each bought only if its noise stays below.
+PURE_RANK_SHARE, MOST_RANK_NOISE = 0.30, 0.15
+PURE_LENGTH_SHARE, MOST_LENGTH_NOISE = 0.10, 0.05
+# The square of the weight of the means beside the pairs, as a share of the largest squared length of a row.
+MEAN_WEIGHT = 0.3
+
 
 def auto_design(schema: Schema, rows: int, budget: Budget, *, rows_per_person: int, size: int) -> Design:
-    """Measure low moments and make independent columns of them, in closed form: the candidates are the rows."""
-    measurements = _low_moments(schema, rows, budget, rows_per_person)
-    return Design(measurements, candidates="model", candidate_count=size, fit="maximum entropy")
-
-
-def _low_moments(schema: Schema, rows: int, budget: Budget, rows_per_person: int) -> tuple[Measurement, ...]:
-    """Measure means and second moments: pooled under pure epsilon, for each column where delta allows.
-
-    Few coordinates favour the cube even when delta is allowed: its noise grows with the number of
-    coordinates, that of the Gaussian with its root. The smaller noise of the means decides.
-    """
-    pure = _pure_low_moments(schema.dimensions, budget.epsilon, rows_per_person)
-    if not budget.delta:
-        return pure
+    """Choose stages, mechanism and shares from public facts."""
     d = schema.dimensions
-    gaussian = Measurement(
-        purpose="the mean and the second moment of each column",
-        features=tuple(term_feature((c, k)) for k in (1, 2) for c in range(d)),
-        mechanism="discrete gaussian",
-        multiplier=gaussian_multiplier(budget.epsilon, budget.delta),
-        weights=whole_weights([1.0] * d + [FREE_SQUARE] * d),
-        rows_per_person=rows_per_person,
-    )
-    return pure if pure[0].deviations(rows)[0] < gaussian.deviations(rows)[0] else (gaussian,)
+    stages = _pure_stages(d, rows, budget.epsilon, rows_per_person)
+    if budget.delta:
+        gaussian = _gaussian_stages(d, budget, rows_per_person)
+        # For one column nothing but ranks matters, and few cosines favour the cube even when delta is allowed.
+        if d > 1 or _rank_noise(gaussian, rows) < _rank_noise(stages, rows):
+            stages = gaussian
+    looks, measurements = zip(*stages, strict=True)
+    return Design(measurements, "model", size, "maximum entropy", looks=looks)
 
 
-def _pure_low_moments(d: int, epsilon: float, rows_per_person: int) -> tuple[Measurement, Measurement]:
-    """Measure all means with the cube mechanism, and the average second moment alone.
+def _rank_noise(stages: Sequence[tuple[str | None, Measurement]], rows: int) -> float:
+    """Return the noise of the first cosine of ranks, infinite where none is measured."""
+    return min((float(m.deviations(rows)[0]) for look, m in stages if look == "ranks"), default=math.inf)
 
-    A kernel query of width s moves by about 1.44 sqrt(d/3)/s^2 when all means err by one unit (the worst
-    of ten thousand random queries) and by d/(4 s^2) when the average T_2 does, the same sign for every
-    query. The shares minimise (A/e1)^2 + (B/e2)^2 with A and B these slopes times the noise at epsilon = 1.
+
+def _gaussian_stages(d: int, budget: Budget, rows_per_person: int) -> list[tuple[str | None, Measurement]]:
+    """Plan four Gaussian releases (two for a single column): low moments, ranks, pairs, lengths."""
+    names = list(SHARES) if d > 1 else ["low", "ranks"]
+    whole = gaussian_multiplier(budget.epsilon, budget.delta)
+    multipliers = dict(zip(names, split_multiplier(whole, [SHARES[name] for name in names]), strict=True))
+
+    def stage(
+        name: str, purpose: str, features: Sequence[Feature], weights: Sequence[float], view: View | None
+    ) -> Measurement:
+        return Measurement(
+            purpose=purpose,
+            features=tuple(features),
+            mechanism="discrete gaussian",
+            multiplier=multipliers[name],
+            weights=whole_weights(weights),
+            rows_per_person=rows_per_person,
+            view=view,
+        )
+
+    low = [term_feature((c, k)) for k in (1, 2) for c in range(d)]
+    ranks = _cosines(d, RANK_DEGREES)
+    stages: list[tuple[str | None, Measurement]] = [  # fmt: skip
+        (None, stage("low", "the mean and the second moment of each column", low, [1.0] * d + [FREE_SQUARE] * d, None)),
+        (
+            "ranks",
+            stage(
+                "ranks", f"{RANK_DEGREES} cosines of the ranks in each column", ranks, _falling(ranks), View.straight(d)
+            ),
+        ),
+    ]
+    if d > 1:
+        pairs = lowest(d + d * (d + 1) // 2, d)
+        lengths = _cosines(1, LENGTH_DEGREES)
+        stages += [
+            ("scores", stage("pairs", "means, squares and products of standardised columns, rows cut to a length",
+                             pairs, [_pair_weight(f) for f in pairs], View.straight(d, 1.0))),
+            ("lengths", stage("lengths", f"{LENGTH_DEGREES} cosines of the rank of a row's length",
+                              lengths, _falling(lengths), View.straight(1, pooled=True))),
+        ]  # fmt: skip
+    return stages
+
+
+def _pure_stages(d: int, rows: int, epsilon: float, rows_per_person: int) -> list[tuple[str | None, Measurement]]:
+    """Plan cube releases: means, the pooled second moment, cosines of ranks where n allows, lengths."""
+    shares = _pure_shares(d, rows / rows_per_person, epsilon)
+    epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
+
+    def stage(name: str, purpose: str, features: Sequence[Feature], view: View | None) -> Measurement:
+        return Measurement(
+            purpose=purpose,
+            features=tuple(features),
+            mechanism="cube" if len(features) > 1 else "discrete laplace",
+            epsilon=epsilons[name],
+            rows_per_person=rows_per_person,
+            view=view,
+        )
+
+    stages: list[tuple[str | None, Measurement]] = [
+        (None, stage("means", "the mean of each column", [term_feature((c, 1)) for c in range(d)], None)),
+        (None, stage("square", "the second moment T_2, averaged over the columns", [pooled(2, range(d))], None)),
+    ]
+    if "ranks" in shares:
+        purpose = f"{PURE_RANK_DEGREES} cosines of the ranks in each column"
+        stages.append(("ranks", stage("ranks", purpose, _cosines(d, PURE_RANK_DEGREES), View.straight(d))))
+    if "lengths" in shares:
+        purpose = f"{PURE_LENGTH_DEGREES} cosines of the rank of a row's length"
+        view = View.straight(1, pooled=True)
+        stages.append(("lengths", stage("lengths", purpose, _cosines(1, PURE_LENGTH_DEGREES), view)))
+    return stages
+
+
+def _pure_shares(d: int, rows: float, epsilon: float) -> dict[str, float]:
+    """Share a pure budget: ranks and lengths where their noise allows, the rest between means and T_2.
+
+    A kernel query of width s moves by about 1.44 sqrt(d/3)/s^2 when all means err by one unit (the worst of ten
+    thousand random queries) and by d/(4 s^2) when the average T_2 does, the same way for every query. The shares
+    e1, e2 minimise (A/e1)^2 + (B/e2)^2 with A and B these slopes times the noise at epsilon = 1.
     """
-    means = 1.44 * math.sqrt(d / 3.0) * cube_deviation(d, sensitivity=2.0, epsilon=1.0)
-    square = d / 4.0 * cube_deviation(1, sensitivity=2.0, epsilon=1.0)
-    for_means, for_square = split_epsilon(epsilon, [means ** (2 / 3), square ** (2 / 3)])
-    return (
-        Measurement(
-            purpose="the mean of each column",
-            features=tuple(term_feature((c, 1)) for c in range(d)),
-            mechanism="cube",
-            epsilon=for_means,
-            rows_per_person=rows_per_person,
-        ),
-        Measurement(
-            purpose="the second moment T_2, averaged over the columns",
-            features=(pooled(2, range(d)),),
-            mechanism="discrete laplace",
-            epsilon=for_square,
-            rows_per_person=rows_per_person,
-        ),
-    )
+
+    def noise(count: int, share: float) -> float:
+        return cube_deviation(count, sensitivity=2.0, epsilon=share * epsilon) / rows
+
+    shares = {}
+    if noise(PURE_RANK_DEGREES * d, PURE_RANK_SHARE) <= MOST_RANK_NOISE:
+        shares["ranks"] = PURE_RANK_SHARE
+    if d > 1 and noise(PURE_LENGTH_DEGREES, PURE_LENGTH_SHARE) <= MOST_LENGTH_NOISE:
+        shares["lengths"] = PURE_LENGTH_SHARE
+    means = (1.44 * math.sqrt(d / 3.0) * cube_deviation(d, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
+    square = (d / 4.0 * cube_deviation(1, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
+    rest = 1.0 - sum(shares.values())
+    return {"means": rest * means / (means + square), "square": rest * square / (means + square), **shares}
+
+
+def _cosines(coordinates: int, degrees: int) -> list[Feature]:
+    return [term_feature((c, k)) for k in range(1, degrees + 1) for c in range(coordinates)]
+
+
+def _falling(features: Sequence[Feature]) -> list[float]:
+    """Weigh degree k by k^(-1/2): it minimises the noise of the distribution function, sum s_k^2 / k^2."""
+    return [feature.degree**-0.5 for feature in features]
+
+
+def _pair_weight(feature: Feature) -> float:
+    """Weigh products by 1, squares so that they come along, means by c (docs/proofs/sensitivity.md, section 9)."""
+    if feature.degree == 1:
+        return math.sqrt(MEAN_WEIGHT)
+    return math.sqrt(0.125) if len(feature.terms[0]) == 1 else 1.0

@@ -15,7 +15,8 @@ class Design:
     """Measurements in order, perhaps a subspace iteration, and the candidates and fit that suit them.
 
     `fitted` is the number of leading moments that the fit uses; the others serve the candidates only. `levels` is
-    the number of levels per column of a full grid that is never listed, for a full tensor of features.
+    the number of levels per column of a full grid that is never listed, for a full tensor of features. `looks` says
+    for each measurement how the model, as it is by then, shall look at the rows (None: as they are).
     """
 
     measurements: tuple[Measurement, ...]
@@ -25,3 +26,4 @@ class Design:
     subspace: SubspaceMeasurement | None = None
     fitted: int | None = None
     levels: int | None = None
+    looks: tuple[str | None, ...] = ()

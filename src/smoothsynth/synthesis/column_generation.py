@@ -18,13 +18,12 @@ from smoothsynth.synthesis.cut_program import CutProgram
 from smoothsynth.synthesis.interior_point import InteriorPoint, solve_interior_point
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
+
+    from smoothsynth.synthesis.fit import Progress
 
     Array = NDArray[np.float64]
     Indices = NDArray[np.int64]
-    Progress = Callable[[int, int | None, str], object]
 
 # Below this many moments the simplex method alone is faster than preparing its start.
 _INTERIOR_FROM = 40
@@ -146,7 +145,7 @@ def _one_of_many(columns: Columns, target: Array, *, working: Indices, point: In
     ratio = point.primal / point.slack
     if np.count_nonzero(ratio > 1.0) <= len(target) + 1:
         return point
-    cost = 1e-3 * (_GOLDEN * np.arange(1, len(working) + 1) % 1.0)
+    cost = 1e-3 * (_GOLDEN * np.arange(1.0, len(working) + 1.0) % 1.0)
     return solve_interior_point(columns.features(working), target, gap=1e-9, cost=cost)
 
 

@@ -149,10 +149,13 @@ class EntropyDual:
     def hessian(self, point: Point) -> Array:
         """Return the Hessian of F; what it leaves out is small beside the smallest variance of the noise."""
         count, size = len(point.weights), len(self.target)
-        negligible = 0.1 * float(self.noise_diagonal().min()) / (count * size)
+        negligible = 1e-3 * float(self.noise_diagonal().min()) / (count * size)
         total = self.features.gram(point.weights, negligible=negligible)
         total -= np.outer(point.moments, point.moments)
-        total += np.diag(self.noise) if self.noise.ndim == 1 else self.noise
+        if self.noise.ndim == 1:
+            total[np.diag_indices(size)] += self.noise
+        else:
+            total += self.noise
         return total
 
     def times_hessian(self, point: Point, vector: Array) -> Array:

@@ -10,7 +10,12 @@ import numpy as np
 from smoothsynth.errors import PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
+
+    # Told the step, the most steps there can be (or None) and a line of text.
+    Progress = Callable[[int, int | None, str], object]
 
 
 @dataclass(frozen=True, slots=True)

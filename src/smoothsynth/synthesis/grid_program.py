@@ -20,7 +20,7 @@ from smoothsynth.synthesis.newton_path import minimise_dual
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.synthesis.column_generation import Progress
+    from smoothsynth.synthesis.fit import Progress
 
     Array = NDArray[np.float64]
 
@@ -53,9 +53,9 @@ def fit_grid_linear_program(
 
         minimise |W'u - b|_1   subject to   u >= 0,  1'u = 1,   u on {a_k}^d,  a_k = (2k + 1 - N) / N
 
-    `target` has one axis of length t per column, and its entry 0 .. 0, the constant, is ignored. With `lattice` = L every
-    entry of W is rounded to a multiple of 1/L, and the optimum is that of the rounded program; round the target with
-    `round_to_lattice` to have the paper's program to the letter. Algorithm 1, steps 13 to 20.
+    `target` has one axis of length t per column, and its entry 0 .. 0, the constant, is ignored. With `lattice` = L
+    every entry of W is rounded to a multiple of 1/L, and the optimum is that of the rounded program; round the target
+    with `round_to_lattice` to have the paper's program to the letter. Algorithm 1, steps 13 to 20.
     """
     noisy = _checked(target)
     smooth = GridFeatures.of(levels, degrees=noisy.shape[0], dimensions=noisy.ndim)
@@ -89,14 +89,8 @@ def fit_grid_maximum_entropy(
     """
     noisy = _checked(target)
     features = GridFeatures.of(levels, degrees=noisy.shape[0], dimensions=noisy.ndim)
-    deviation = np.broadcast_to(np.asarray(scale, dtype=np.float64), noisy.shape).ravel()[1:]
-    if not (deviation.min() >= 0.0 and np.isfinite(deviation).all()):
-        raise PlanError(
-            "the scale must be one number >= 0, or one per moment; found one that is not: pass the standard deviation "
-            "of each moment's noise"
-        )
     flat = np.full(features.count, -np.log(features.count))
-    dual = EntropyDual(features, noisy.ravel()[1:], flat, np.maximum(deviation, SMALLEST_SCALE) ** 2)
+    dual = EntropyDual(features, noisy.ravel()[1:], flat, _variances(scale, shape=noisy.shape))
     found = minimise_dual(dual, tolerance=tolerance, max_steps=max_steps, progress=progress)
     return Fit(
         weights=found.point.weights.reshape(features.shape),
@@ -109,11 +103,23 @@ def fit_grid_maximum_entropy(
     )
 
 
+def _variances(scale: float | NDArray[np.floating], *, shape: tuple[int, ...]) -> Array:
+    deviation = np.asarray(scale, dtype=np.float64)
+    if deviation.shape in {(), shape}:
+        deviation = np.broadcast_to(deviation, shape).ravel()[1:]
+        if deviation.min() >= 0.0 and np.isfinite(deviation).all():
+            return np.maximum(deviation, SMALLEST_SCALE) ** 2
+    raise PlanError(
+        f"the scale must be one number >= 0, or one per moment; found an array of shape {np.shape(scale)} that is not, "
+        f"for a target of shape {shape}: pass the standard deviation of each moment's noise"
+    )
+
+
 def _checked(target: NDArray[np.floating]) -> Array:
     noisy = np.asarray(target, dtype=np.float64)
     if noisy.ndim < 1 or len(set(noisy.shape)) != 1 or not np.isfinite(noisy.ravel()[1:]).all():
         raise PlanError(
-            f"the target must have one axis per column, all of the same length t >= 2, and be finite; found an array of "
-            f"shape {noisy.shape} that is not: fill in every moment of degree below t in each column"
+            f"the target must have one axis per column, all of the same length t >= 2, and be finite; found an array "
+            f"of shape {noisy.shape} that is not: fill in every moment of degree below t in each column"
         )
     return noisy

@@ -1,10 +1,10 @@
-"""Independent columns from noisy moments: the flattest product density that agrees with them.
+"""Densities of independent columns from moments that are sums over columns: the flattest that agree with them.
 
-Over densities p = prod_i p_i on the cube, with base measures mu_i (uniform on the values a column can take),
+Over densities p = prod_i p_i on the cube, with flat base measures mu_i,
 
     minimise  kappa KL(p || mu) + sum_r (E_p phi_r - b_r)^2 / (2 s_r^2)
 
-for features phi_r that are means of single-coordinate terms. The solution is
+for features phi_r that are means of single-coordinate terms (pooled ones too). The solution is
 p_i(x) ~ exp(sum_k theta_ik T_k(x)) with theta = A lambda, and lambda minimises the convex dual
 
     sum_i log int exp(theta_i . T) dmu_i  -  lambda . b  +  kappa sum_r s_r^2 lambda_r^2 / 2.
@@ -12,7 +12,7 @@ p_i(x) ~ exp(sum_k theta_ik T_k(x)) with theta = A lambda, and lambda minimises 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,58 +25,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.basis import Feature
-    from smoothsynth.schema import Schema
+    from smoothsynth.synthesis.columns import Columns
 
-CELLS = 512
+    Array = NDArray[np.float64]
+
 _MOST_STEPS = 200
 _TOLERANCE = 1e-10
-
-# The weight of flatness against agreement. At 1, the textbook value, every narrow column is pulled towards
-# the uniform density, all in the same direction; the error of wide kernels then grows by a third on WDBC.
-FLATNESS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Marginals:
-    """One density per coordinate, as masses on a grid of values it can take."""
-
-    values: tuple[NDArray[np.float64], ...]
-    masses: tuple[NDArray[np.float64], ...]
-    widths: tuple[float, ...]
-    converged: bool
-    steps: int
-    decrement: float
-    dual: NDArray[np.float64]
-
-    def means(self, degree: int = 1) -> NDArray[np.float64]:
-        """Return the mean of T_degree for each coordinate."""
-        pairs = zip(self.values, self.masses, strict=True)
-        return np.array([float(m @ chebyshev(v[:, None], degree)[degree, 0]) for v, m in pairs])
-
-    def quantiles(self, coordinate: int, levels: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return quantiles of one coordinate; inside a cell of positive width, evenly spread."""
-        masses, width = self.masses[coordinate], self.widths[coordinate]
-        upper = np.cumsum(masses)
-        upper /= upper[-1]
-        cell = np.minimum(np.searchsorted(upper, levels, side="right"), len(masses) - 1)
-        if not width:
-            return self.values[coordinate][cell]
-        lower = upper[cell] - masses[cell]
-        inside = np.clip((levels - lower) / np.maximum(masses[cell], 1e-300), 0.0, 1.0)
-        return np.clip(self.values[coordinate][cell] + (inside - 0.5) * width, -1.0, 1.0)
-
-
-def coordinate_grid(schema: Schema) -> tuple[tuple[NDArray[np.float64], ...], tuple[float, ...]]:
-    """Return for each coordinate the values it can take (or cell centres) and the width of a cell (0: exact)."""
-    grids: list[NDArray[np.float64]] = []
-    widths: list[float] = []
-    centres = np.asarray((np.arange(CELLS) + 0.5) * (2.0 / CELLS) - 1.0, dtype=np.float64)
-    for column in schema.columns.values():
-        levels = column.levels(CELLS)
-        for _ in range(column.dimensions):
-            grids.append(centres if levels is None else levels)
-            widths.append(2.0 / CELLS if levels is None else 0.0)
-    return tuple(grids), tuple(widths)
 
 
 def separable(feature: Feature) -> bool:
@@ -84,16 +38,16 @@ def separable(feature: Feature) -> bool:
     return all(len(term) == 1 for term in feature.terms)
 
 
-def fit_marginals(
-    schema: Schema, features: Sequence[Feature], values: NDArray[np.float64], scale: NDArray[np.float64]
-) -> Marginals:
+def fit_independent(
+    columns: Columns, features: Sequence[Feature], values: Array, scale: Array, *, flatness: float = 1.0
+) -> Columns:
     """Solve the dual above by Newton's method with a line search; the features must be separable."""
-    grids, widths = coordinate_grid(schema)
-    degree = max((f.degree for f in features), default=1)
-    bases = [chebyshev(grid[:, None], degree)[1:, 0] for grid in grids]
-    problem = _Dual(bases, _links(features, len(grids), degree), values, FLATNESS * scale**2)
+    degree = max(feature.degree for feature in features)
+    bases = np.stack([chebyshev(places[:, None], degree)[1:, 0] for places in columns.places])
+    links = _links(features, columns.count, degree)
+    problem = _Dual(bases, links, values, flatness * scale**2, columns.base)
     dual = np.zeros(len(features))
-    converged, taken, slope = False, 0, 0.0
+    converged, taken = False, 0
     while taken < _MOST_STEPS:
         taken += 1
         gradient, hessian = problem.derivatives(dual)
@@ -104,41 +58,44 @@ def fit_marginals(
         if size == 0.0:
             break
         dual = dual + size * step
-    return Marginals(grids, problem.masses(dual), widths, converged, taken, -slope, dual)
+    masses = problem.densities(dual)[1]
+    return replace(columns, masses=masses, converged=columns.converged and converged, steps=columns.steps + taken)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Dual:
-    """The dual problem: values of T_k on each grid, how features link to them, targets, penalties."""
+    """The dual problem: T_k on the cells (coordinates, degrees, cells), how features link to them, targets."""
 
-    bases: list[NDArray[np.float64]]
-    links: NDArray[np.float64]
-    values: NDArray[np.float64]
-    penalty: NDArray[np.float64]
+    bases: Array
+    links: Array
+    values: Array
+    penalty: Array
+    base: Array
 
-    def masses(self, dual: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-        return tuple(_softmax(theta @ basis) for theta, basis in zip(self.links @ dual, self.bases, strict=True))
+    def densities(self, dual: Array) -> tuple[Array, Array]:
+        """Return log normalisers and masses of all coordinates."""
+        logits = np.einsum("dk,dkg->dg", self.links @ dual, self.bases)
+        top = logits.max(axis=1, keepdims=True)
+        masses = self.base * np.exp(logits - top)
+        total = masses.sum(axis=1, keepdims=True)
+        return (top + np.log(total))[:, 0], masses / total
 
-    def value(self, dual: NDArray[np.float64]) -> float:
-        total = -float(dual @ self.values) + 0.5 * float(self.penalty @ dual**2)
-        for theta, basis in zip(self.links @ dual, self.bases, strict=True):
-            logits = theta @ basis
-            top = float(logits.max())
-            total += top + float(np.log(np.mean(np.exp(logits - top))))
-        return total
+    def value(self, dual: Array) -> float:
+        return float(self.densities(dual)[0].sum() - dual @ self.values + 0.5 * self.penalty @ dual**2)
 
-    def derivatives(self, dual: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def derivatives(self, dual: Array) -> tuple[Array, Array]:
         gradient = self.penalty * dual - self.values
         hessian = np.diag(self.penalty)
-        for masses, basis, link in zip(self.masses(dual), self.bases, self.links, strict=True):
-            means = basis @ masses
-            covariance = (basis * masses) @ basis.T - np.outer(means, means)
+        masses = self.densities(dual)[1]
+        for line, basis, link in zip(masses, self.bases, self.links, strict=True):
+            means = basis @ line
+            covariance = (basis * line) @ basis.T - np.outer(means, means)
             used = np.flatnonzero(np.any(link != 0.0, axis=0))
             gradient[used] += link[:, used].T @ means
             hessian[np.ix_(used, used)] += link[:, used].T @ covariance @ link[:, used]
         return gradient, hessian
 
-    def step_size(self, dual: NDArray[np.float64], step: NDArray[np.float64], slope: float) -> float:
+    def step_size(self, dual: Array, step: Array, slope: float) -> float:
         """Halve the step until it descends enough (Armijo); 0 if rounding leaves nothing to gain."""
         current, size = self.value(dual), 1.0
         while size > 1e-10:
@@ -148,15 +105,10 @@ class _Dual:
         return 0.0
 
 
-def _links(features: Sequence[Feature], coordinates: int, degree: int) -> NDArray[np.float64]:
+def _links(features: Sequence[Feature], coordinates: int, degree: int) -> Array:
     """Return A as (coordinates, degrees, features): how much of T_k(x_i) is in each feature."""
     links = np.zeros((coordinates, degree, len(features)))
     for r, feature in enumerate(features):
         for ((coordinate, k),) in feature.terms:
             links[coordinate, k - 1, r] += 1.0 / len(feature.terms)
     return links
-
-
-def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    masses = np.exp(logits - logits.max())
-    return np.asarray(masses / masses.sum())

@@ -13,7 +13,7 @@ from smoothsynth.synthesis.fit import Fit, check_problem
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.synthesis.column_generation import Progress
+    from smoothsynth.synthesis.fit import Progress
 
 METHOD = "linear program"
 

@@ -21,7 +21,7 @@ from smoothsynth.synthesis.newton_path import Minimised, minimise_dual
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.synthesis.column_generation import Progress
+    from smoothsynth.synthesis.fit import Progress
 
     Array = NDArray[np.float64]
 

@@ -1,83 +1,152 @@
-"""Candidates drawn from a model of the noisy moments, so that weights only correct what is left."""
+"""The model of a table: columns, correlations, lengths of rows; what it learns from each release, and its rows.
+
+Everything here is computed from public and released numbers, so that anyone who has a release can do it again.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.synthesis.candidates import Candidates
-from smoothsynth.synthesis.fit import Fit
-from smoothsynth.synthesis.independent import Marginals, fit_marginals, separable
+from smoothsynth.errors import PlanError
+from smoothsynth.synthesis.columns import Columns, flat_columns, tilt
+from smoothsynth.synthesis.copula import learn_pairs
+from smoothsynth.synthesis.independent import fit_independent, separable
+from smoothsynth.synthesis.lengths import (
+    Lengths,
+    at_knots,
+    choose_rows,
+    expected_lengths,
+    learn_lengths,
+    scaled_to,
+)
+from smoothsynth.synthesis.looks import FLAT_SHARE, length_view, rank_view, score_view
+from smoothsynth.synthesis.placing import correlated, place, scores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.schema import Schema
+    from smoothsynth.view import View
+
+    Array = NDArray[np.float64]
+
+# The weight of flatness against agreement where only a pooled second moment is known. At 1, the textbook value,
+# every narrow column is pulled towards the flat density, all in the same direction.
+_POOLED_FLATNESS = 0.1
+_MOST_OVERSAMPLED = 20_000
 
 
-def independent_columns(
-    schema: Schema,
-    moments: Sequence[NoisyMoments],
-    count: int,
-    *,
-    generator: np.random.Generator,  # noqa: TID251
-) -> tuple[Candidates, Fit]:
-    """Draw independent columns whose densities are the flattest that agree with the noisy moments."""
-    marginals = marginals_of(schema, moments)
-    points = schema.snap(stratified_rows(marginals, count, generator=generator))
-    flat = np.full(count, 1.0 / count)
-    return Candidates(points, flat, "model"), _outcome(marginals, flat)
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """What is known of a table so far."""
+
+    columns: Columns
+    correlation: Array
+    low: tuple[NoisyMoments, ...] = ()
+    lengths: Lengths | None = None
+
+    def look(self, kind: str | None) -> View | None:
+        """Return the view that a stage of this kind shall use."""
+        if kind is None:
+            return None
+        if kind == "ranks":
+            return rank_view(self.columns)
+        if kind == "scores":
+            return score_view(self.columns)
+        if kind == "lengths":
+            return length_view(at_knots(expected_lengths(self.columns, self.correlation)))
+        raise PlanError(f"There is no look {kind!r}.")
+
+    def learn(self, kind: str | None, noisy: NoisyMoments) -> Model:
+        """Return the model after a release that was looked at in this way."""
+        if kind == "ranks":
+            return replace(self, columns=_learn_ranks(self.columns, noisy, self.low))
+        if kind == "scores":
+            columns, correlation = learn_pairs(self.columns, noisy)
+            return replace(self, columns=columns, correlation=correlation)
+        if kind == "lengths":
+            return self._learn_lengths(noisy)
+        if not any(map(separable, noisy.features)):
+            return self
+        low = (*self.low, noisy)
+        return replace(self, low=low, columns=_learn_low(self.columns, low))
+
+    def _learn_lengths(self, noisy: NoisyMoments) -> Model:
+        """Learn the lengths of rows, and scale all columns until their mean length is right.
+
+        Under pure epsilon the mean is known better from the pooled second moment, measured before.
+        """
+        lengths = learn_lengths(expected_lengths(self.columns, self.correlation), noisy)
+        mean = lengths.mean if noisy.measurement.multiplier is not None else _pooled_mean_square(self.low)
+        return replace(self, lengths=lengths, columns=scaled_to(self.columns, self.correlation, mean))
+
+    def rows(self, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
+        """Draw rows: their columns have the model's densities almost exactly, whatever their number."""
+        if self.lengths is None:
+            drawn = correlated(scores(count, self.columns.count, generator=generator), self.correlation)
+            return place(drawn, self.columns, generator=generator)
+        many = max(6 * count, 6000) if count <= _MOST_OVERSAMPLED else 2 * count
+        drawn = correlated(scores(many, self.columns.count, generator=generator), self.correlation)
+        return choose_rows(drawn, self.columns, self.lengths, count, generator=generator)
 
 
-def _outcome(marginals: Marginals, weights: NDArray[np.float64]) -> Fit:
-    words = (
-        f"The densities of {len(marginals.values)} columns agree with the noisy moments "
-        f"within their noise after {marginals.steps} Newton steps."
-        if marginals.converged
-        else f"The densities were not found to full accuracy in {marginals.steps} Newton steps; the rows are "
-        "private all the same, but less accurate. Try fewer columns or a larger epsilon."
-    )
-    return Fit(
-        weights=weights,
-        method="maximum entropy",
-        converged=marginals.converged,
-        outcome=words,
-        steps=marginals.steps,
-        residual=marginals.decrement,
-        dual=marginals.dual,
-    )
+def empty_model(schema: Schema) -> Model:
+    """Return the model that knows only the schema: flat, independent columns."""
+    columns = flat_columns(schema)
+    return Model(columns, np.eye(columns.count))
 
 
-def marginals_of(schema: Schema, moments: Sequence[NoisyMoments]) -> Marginals:
-    """Fit one density for each coordinate to all moments that are sums over single coordinates."""
-    chosen = [
+def _learn_low(columns: Columns, low: tuple[NoisyMoments, ...]) -> Columns:
+    """Fit flat columns to all low moments that are sums over columns."""
+    parts = [
         (feature, value, deviation)
-        for noisy in moments
+        for noisy in low
         for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True)
         if separable(feature)
     ]
-    features = [feature for feature, _, _ in chosen]
-    values = np.array([value for _, value, _ in chosen])
-    deviations = np.array([deviation for _, _, deviation in chosen])
-    return fit_marginals(schema, features, values, deviations)
+    features = [feature for feature, _, _ in parts]
+    pooled = any(feature.pooled for feature in features) or max(f.degree for f in features) == 1
+    return fit_independent(
+        replace(columns, masses=columns.base, converged=True, steps=0),
+        features,
+        np.array([value for _, value, _ in parts]),
+        np.array([deviation for _, _, deviation in parts]),
+        flatness=_POOLED_FLATNESS if pooled else 1.0,
+    )
 
 
-def stratified_rows(
-    marginals: Marginals,
-    count: int,
-    *,
-    generator: np.random.Generator,  # noqa: TID251
-) -> NDArray[np.float64]:
-    """Draw rows column by column from evenly spread quantiles in random order (a Latin hypercube).
+def _pooled_mean_square(low: tuple[NoisyMoments, ...]) -> float:
+    """Return the mean square of a row from the pooled T_2 = 2 t - 1."""
+    values = [float(noisy.values[0]) for noisy in low if noisy.features[0].pooled]
+    if not values:
+        raise PlanError("Lengths under pure epsilon need a pooled second moment, measured before.")
+    return float(np.clip((values[0] + 1.0) / 2.0, 0.0, 1.0))
 
-    Each column then has its density almost exactly, whatever the number of rows.
+
+def _learn_ranks(columns: Columns, noisy: NoisyMoments, low: tuple[NoisyMoments, ...]) -> Columns:
+    """Tilt columns to noisy cosines of their own distribution functions, each degree shrunk by what it is worth.
+
+    For degree k, t_k^2 = mean over columns of b^2 minus noise^2 is the signal there is; the noise counts
+    sqrt(0.5/t_k^2) times, so that degrees without signal change nothing. Under pure epsilon the means, measured before
+    and better, are held within their noise.
     """
-    rows = np.empty((count, len(marginals.values)))
-    for coordinate in range(rows.shape[1]):
-        levels = (np.arange(count) + generator.random(count)) / count
-        rows[:, coordinate] = generator.permutation(marginals.quantiles(coordinate, levels))
-    return rows
+    degree = max(feature.degree for feature in noisy.features)
+    values, deviations = np.zeros((columns.count, degree)), np.ones(degree)
+    for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True):
+        ((coordinate, k),) = feature.terms[0]
+        values[coordinate, k - 1], deviations[k - 1] = value, deviation
+    signal = np.maximum(np.mean(values**2, axis=0) - deviations**2, 1e-4)
+    scale = np.broadcast_to(deviations * np.sqrt(0.5 / signal), values.shape)
+    mixed = columns.mixed(FLAT_SHARE)
+    degrees = np.arange(1, degree + 1)
+    functions = np.cos(np.pi * mixed.middles()[:, None, :] * degrees[:, None])
+    if noisy.measurement.multiplier is None:
+        means = low[0]
+        functions = np.concatenate([functions, columns.places[:, None, :]], axis=1)
+        values = np.column_stack([values, means.values[: columns.count]])
+        scale = np.column_stack([scale, means.deviations[: columns.count]])
+    return tilt(mixed, functions, values, scale)

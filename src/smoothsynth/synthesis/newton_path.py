@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.synthesis.column_generation import Progress
     from smoothsynth.synthesis.entropy_dual import EntropyDual, Point
+    from smoothsynth.synthesis.fit import Progress
 
     Array = NDArray[np.float64]
     Solver = Callable[[float, Array], Array]

@@ -11,9 +11,10 @@ from smoothsynth.synthesis.candidates import Candidates, grid, grid_axis, hyperc
 from smoothsynth.synthesis.ellipsoid import ellipsoid
 from smoothsynth.synthesis.fit import Fit
 from smoothsynth.synthesis.grid_program import fit_grid_linear_program
+from smoothsynth.synthesis.independent import separable
 from smoothsynth.synthesis.linear_program import fit_linear_program
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
-from smoothsynth.synthesis.model import independent_columns
+from smoothsynth.synthesis.model import empty_model
 from smoothsynth.synthesis.sample import generator as seeded
 from smoothsynth.synthesis.sample import systematic
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.schema import Schema
     from smoothsynth.subspace import NoisySubspace
+    from smoothsynth.synthesis.model import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,6 @@ def synthesise(
     candidates are the full grid of so many levels a column, which is never listed (the moments: a full tensor).
     """
     generator = seeded(seed)
-    if candidates == "model" and fit == "maximum entropy":
-        # Over independent columns the maximum-entropy fit has a closed form: no weights are left to find.
-        drawn, found = independent_columns(schema, moments, rows, generator=generator)
-        return Synthesis(drawn.points, drawn.origin, found)
     if levels is not None:
         return _on_the_full_grid(schema, moments[0], levels, rows, generator=generator, progress=progress)
     if candidates == "ellipsoid" and subspace is not None:
@@ -94,7 +92,11 @@ def _candidates(
     generator: np.random.Generator,  # noqa: TID251
 ) -> Candidates:
     if kind == "model":
-        return independent_columns(schema, moments, count, generator=generator)[0]
+        model = empty_model(schema)
+        for noisy in moments:
+            if noisy.measurement.view is None and any(map(separable, noisy.features)):
+                model = model.learn(None, noisy)
+        return Candidates(schema.snap(model.rows(count, generator=generator)), np.full(count, 1.0 / count), "model")
     if kind == "grid":
         levels = max(2, round(count ** (1.0 / schema.dimensions)))
         drawn = grid(levels, schema.dimensions)
@@ -145,3 +147,25 @@ def _on_the_full_grid(
         dual=np.zeros(0),
     )
     return Synthesis(points, "grid", fit)
+
+
+def rows_of_model(schema: Schema, model: Model, rows: int, *, seed: int | None) -> Synthesis:
+    """Draw rows of a model that has learned everything: they are weighted equally, nothing is left to fit."""
+    points = schema.snap(np.clip(model.rows(rows, generator=seeded(seed)), -1.0, 1.0))
+    columns = model.columns
+    words = (
+        f"The densities of {columns.count} columns agree with the noisy moments within their noise."
+        if columns.converged
+        else "Some densities were not found to full accuracy; the rows are private all the same, but less accurate. "
+        "Try fewer columns or a larger epsilon."
+    )
+    fit = Fit(
+        weights=np.full(rows, 1.0 / rows),
+        method="maximum entropy",
+        converged=columns.converged,
+        outcome=words,
+        steps=columns.steps,
+        residual=0.0,
+        dual=np.zeros(0),
+    )
+    return Synthesis(points, "model", fit)

@@ -81,8 +81,9 @@ def test_a_coarse_lattice_changes_the_optimum():
     assert abs(fit_grid_linear_program(target, levels=12, lattice=4).optimum - smooth) > 1e-3
 
 
-def test_the_search_of_a_rounded_grid_finds_the_largest_value():
-    smooth = GridFeatures.of(14, degrees=4, dimensions=3)
+def test_the_search_of_a_rounded_grid_finds_the_largest_value(monkeypatch):
+    monkeypatch.setattr("smoothsynth.synthesis.grid_features._BLOCK_ENTRIES", 63)
+    smooth = GridFeatures.of(9, degrees=4, dimensions=3)
     rounded = RoundedGridFeatures(smooth, 7)
     matrix = rounded.features(np.arange(smooth.count))
     rng = np.random.default_rng(2)

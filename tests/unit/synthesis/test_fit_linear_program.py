@@ -55,6 +55,16 @@ def test_an_attainable_target_is_attained_at_a_vertex(moments):
     assert np.count_nonzero(fit.weights) <= moments + 1
 
 
+def test_from_a_face_of_optima_the_search_starts_at_a_vertex_of_it(monkeypatch):
+    solves = []
+    solve = CutProgram.solve
+    monkeypatch.setattr(CutProgram, "solve", lambda self: (solves.append(1), solve(self))[1])
+    matrix, _ = instance(3000, 150)
+    target = np.random.default_rng(1).dirichlet(np.ones(3000)) @ matrix
+    assert fit_linear_program(matrix, target).residual < 1e-9
+    assert len(solves) == 1
+
+
 def test_one_moment_has_a_known_answer():
     matrix = np.array([[-0.5], [0.25], [0.75]])
     assert fit_linear_program(matrix, np.array([0.1])).residual == pytest.approx(0.0, abs=1e-12)

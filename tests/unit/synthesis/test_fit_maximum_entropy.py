@@ -123,13 +123,19 @@ def test_conjugate_gradients_take_over_where_the_hessian_cannot_be_solved(monkey
     np.testing.assert_allclose(fit.weights, expected.weights, rtol=1e-4)
 
 
-def test_a_far_target_is_reached_where_a_plain_newton_step_overshoots():
+def test_a_far_target_is_reached_where_plain_newton_steps_overshoot(monkeypatch):
     rng = np.random.default_rng(6)
-    matrix = np.tanh(rng.normal(size=(3000, 40)))
-    target = matrix[np.argsort(-matrix[:, :6].sum(axis=1))[:50]].mean(axis=0)
-    fit = fit_maximum_entropy(matrix, target, scale=0.01)
-    assert fit.converged
-    assert np.abs(fit.weights @ matrix - target).max() < 0.05
+    points = rng.uniform(-1, 1, (4000, 12))
+    rows = np.clip(0.1 + 0.2 * rng.normal(size=(500, 12)), -1, 1)
+
+    def features(x):
+        left, right = np.triu_indices(12, 1)
+        return np.hstack([x, 2 * x**2 - 1, x[:, left] * x[:, right]])
+
+    matrix, target = features(points), features(rows).mean(axis=0)
+    assert fit_maximum_entropy(matrix, target, scale=0.01, max_steps=40).converged
+    monkeypatch.setattr(newton_path, "_LARGEST_EXTRA", 0.0)
+    assert not fit_maximum_entropy(matrix, target, scale=0.01, max_steps=40).converged
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-3])

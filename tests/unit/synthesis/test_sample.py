@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from smoothsynth.errors import PlanError
-from smoothsynth.synthesis.sample import generator, systematic
+from smoothsynth.synthesis.sample import _ladder, generator, systematic
 
 
 def test_a_seed_stands_for_one_sequence_and_none_for_fresh_entropy():
@@ -46,6 +46,13 @@ def test_any_run_of_candidates_is_off_by_less_than_one_row():
     counts = np.bincount(systematic(weights, 1000, generator=generator(6)), minlength=300)
     ahead = np.cumsum(counts) - 1000 * np.cumsum(weights)
     assert ahead.max() - ahead.min() <= 1.0 + 1e-9
+
+
+def test_rounding_never_picks_a_candidate_twice():
+    # The rungs are a little less than 1 apart here, and the first candidate is longer than that.
+    fractions = np.array([1 - 1e-12, 0.5, 0.5 - 1e-9])
+    np.testing.assert_array_equal(_ladder(fractions, 2, offset=0.0), [0, 1])
+    np.testing.assert_array_equal(_ladder(fractions[::-1], 2, offset=1 - 1e-16), [1, 2])
 
 
 def test_no_rows_and_bad_input():

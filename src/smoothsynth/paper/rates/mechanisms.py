@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from smoothsynth.basis import chebyshev
 from smoothsynth.paper.printed import parameters
 from smoothsynth.paper.rates.cosine import CosineGrid, along_axes, good_length
-from smoothsynth.paper.rates.noise import GaussianNoise, degree_weighted_noise, equal_noise, equal_spread
+from smoothsynth.paper.rates.noise import GaussianNoise, degree_weighted_noise, equal_noise, equal_spread, index_norms
 from smoothsynth.paper.rates.simplex import fit_on_simplex
 from smoothsynth.paper.theory import approximate_exponent, minimax_exponent, pure_exponent
 from smoothsynth.privacy import gaussian_multiplier, laplace_scale
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 EPSILON = 1.0
 DELTA = 1e-6
 
-# Nodes per degree of the grid of the Gaussian mechanisms. With two, the grid itself is the largest error.
-_NODES_PER_DEGREE = 3
+# Nodes per degree of the grid of the Gaussian mechanisms, by columns. With two, the grid itself is the largest error.
+_NODES_PER_DEGREE = {1: 6, 2: 3, 3: 3}
 # Beyond this many moments an exact linear program takes minutes.
 _MOST_PROGRAM_MOMENTS = 600
 _MOST_PROGRAM_POINTS = 4_000_000
@@ -61,8 +62,8 @@ class Mechanism(Protocol):
         """The number of grid points on each axis."""
         ...
 
-    def run(self, table: StudyTable, moments: Array, *, generator: np.random.Generator) -> Weights:
-        """Add noise and fit; `moments` are those of the table up to the degrees that a mechanism wants at most."""
+    def run(self, table: StudyTable, moments: Array, *, generator: np.random.Generator) -> Weights | None:
+        """Add noise and fit, or return None if the solver gave up; `moments` are those of the table, or more."""
         ...
 
 
@@ -78,12 +79,16 @@ class GridProgram:
     nodes: int
     delta: float
 
-    def run(self, table: StudyTable, moments: Array, *, generator: np.random.Generator) -> Weights:
-        """Run steps 3 to 20."""
+    def run(self, table: StudyTable, moments: Array, *, generator: np.random.Generator) -> Weights | None:
+        """Run steps 3 to 20 on the rows; `moments`, which are of rows that are not rounded, are not used."""
         axis = grid_axis(self.nodes)
         noisy = along_axes(self._rounded(table), _chebyshev(axis, self.degrees))
         noisy = noisy + self._noise(table, shape=noisy.shape, generator=generator)
-        fit = fit_grid_linear_program(noisy, levels=self.nodes, tolerance=1e-6)
+        # A square program (K = 1: as many moments as points) can be too ill-conditioned to solve; the fit says so.
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            fit = fit_grid_linear_program(noisy, levels=self.nodes, tolerance=1e-6)
+        if not fit.converged:
+            return None
         weights = np.zeros((self.nodes,) * table.dimensions)
         weights[tuple(fit.support.T)] = fit.weights
         return Weights(weights, axis)
@@ -105,9 +110,14 @@ class GridProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SquaresOnGrid:
-    """Gaussian noise on the moments of the rows as they are, and the weighted least-squares fit on Chebyshev nodes."""
+    """Gaussian noise on the moments of the rows as they are, and the fit in squares weighted by |r|^-K.
+
+    |r|^-K is in proportion to 1/s_r^2 where the noise is weighted by degree: the likelihood. (With |r|^-2K, the weights
+    of the dual norm, the same fit takes many times the steps and is no closer.)
+    """
 
     noise: GaussianNoise
+    order: int
 
     @property
     def degrees(self) -> int:
@@ -117,7 +127,7 @@ class SquaresOnGrid:
     @property
     def nodes(self) -> int:
         """The number of grid points on each axis."""
-        return good_length(_NODES_PER_DEGREE * self.noise.degrees)
+        return good_length(_NODES_PER_DEGREE[self.noise.deviations.ndim] * self.noise.degrees)
 
     def run(self, table: StudyTable, moments: Array, *, generator: np.random.Generator) -> Weights:
         """Add noise to the moments and fit weights that agree with them within the noise."""
@@ -125,7 +135,8 @@ class SquaresOnGrid:
         measured = moments[(slice(0, self.degrees),) * table.dimensions]
         grid = CosineGrid(self.degrees, self.nodes, table.dimensions)
         noisy = measured + deviations * generator.standard_normal(deviations.shape)
-        return Weights(fit_on_simplex(noisy, deviations, grid=grid).weights, grid.axis)
+        importance = index_norms(self.degrees, table.dimensions) ** -float(self.order)
+        return Weights(fit_on_simplex(noisy, importance, grid=grid), grid.axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +187,13 @@ def _program(rows: int, dimensions: int, *, order: int, delta: float) -> Mechani
 
 def _equal(rows: int, dimensions: int, order: int) -> Mechanism:
     multiplier = gaussian_multiplier(EPSILON, DELTA)
-    return SquaresOnGrid(equal_noise(rows, dimensions, order=order, multiplier=multiplier))
+    return SquaresOnGrid(equal_noise(rows, dimensions, order=order, multiplier=multiplier), order)
 
 
 def _weighted(rows: int, dimensions: int, order: int) -> Mechanism:
     multiplier = gaussian_multiplier(EPSILON, DELTA)
-    return SquaresOnGrid(degree_weighted_noise(rows, dimensions, order=order, multiplier=multiplier))
+    return SquaresOnGrid(degree_weighted_noise(rows, dimensions, order=order, multiplier=multiplier), order)
 
 
 def _chebyshev(axis: Array, degrees: int) -> Array:
-    return np.cos(np.outer(np.arange(degrees), np.arccos(axis)))
+    return chebyshev(axis[:, None], degrees - 1)[:, 0]

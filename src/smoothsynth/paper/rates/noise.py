@@ -66,7 +66,9 @@ def spread(weights: Array) -> float:
 def equal_noise(rows: int, dimensions: int, *, order: int, multiplier: float) -> GaussianNoise:
     """Give every moment the same noise, with as many degrees as pay (`_degrees`)."""
     degrees = _degrees(rows, dimensions, order=order, multiplier=multiplier, power=0.0)
-    deviations = np.full((degrees,) * dimensions, multiplier / rows * math.sqrt(2.0 * equal_spread(degrees, dimensions)))
+    deviations = np.full(
+        (degrees,) * dimensions, multiplier / rows * math.sqrt(2.0 * equal_spread(degrees, dimensions))
+    )
     deviations.flat[0] = 0.0
     return GaussianNoise(degrees, deviations)
 
@@ -114,7 +116,7 @@ def _degrees(rows: int, dimensions: int, *, order: int, multiplier: float, power
         noise = predicted_noise(
             degrees, rows=rows, dimensions=dimensions, order=order, multiplier=multiplier, power=power
         )
-        return degrees**-order > noise
+        return float(degrees) ** -order > noise
 
     low, high = 1, 2
     while pays(high) and high < _MOST_DEGREES:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STEPS = 2**20
 _BATCH = 4096
-_SEEDS = (1, 2, 4, 5, 7)
+_LOWEST = (1, 2, 4, 5, 7)
 _INSIDE = int(0.3819660113 * STEPS)
 
 
@@ -48,12 +48,13 @@ class StudyTable:
     @property
     def dimensions(self) -> int:
         """The number of columns."""
-        return self.angles.shape[1]
+        return int(self.angles.shape[1])
 
     @property
     def points(self) -> Array:
         """The rows as points of the cube."""
-        return np.cos(np.pi / STEPS * (self.angles + 0.5))
+        points: Array = np.cos(np.pi / STEPS * (self.angles + 0.5))
+        return points
 
     def moments(self, degrees: int) -> Array:
         """Return the mean over rows of every product of T_0 .. T_{degrees-1}, one axis for each column."""
@@ -79,12 +80,11 @@ def draw_table(rows: int, dimensions: int, *, generator: np.random.Generator) ->
 
 
 def _product_sums(factors: list[Array]) -> Array:
-    """Sum the products of one row of each factor over their last axis, all combinations at once."""
+    """Sum the products of one row of each of two or more factors over their last axis, for all combinations."""
     first, *others = factors
-    if not others:
-        return first.sum(axis=1)
     if len(others) == 1:
-        return np.dot(first, others[0].T)
+        product: Array = np.dot(first, others[0].T)
+        return product
     return np.stack([_product_sums([row * others[0], *others[1:]]) for row in first])
 
 
@@ -93,11 +93,13 @@ def _law() -> Array:
     """Return the cumulative law of the angle, without its last entry, which is 1."""
     theta = np.pi / STEPS * (np.arange(STEPS) + 0.5)
     density = np.zeros(STEPS)
-    for frequency in _SEEDS:
+    for lowest in _LOWEST:
         product = np.ones(STEPS)
+        frequency = lowest
         # Up to a frequency with 16 steps a wave, so that the sums over steps are those of the waves.
         while frequency < STEPS / 16:
             product *= 1.0 + np.cos(frequency * theta)
             frequency *= 3
         density += product / product.sum()
-    return np.cumsum(density / density.sum())[:-1]
+    cumulative: Array = np.cumsum(density / density.sum())[:-1]
+    return cumulative

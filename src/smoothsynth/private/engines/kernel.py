@@ -49,8 +49,11 @@ class Kernel:
 
     def __init__(self, schema: Schema, features: Sequence[Feature], view: View | None = None) -> None:
         self.features, self.view = tuple(features), view
-        self.recipe = recipe(self.features, schema.dimensions)
-        self.names = [schema.coordinates[c] for c in self.recipe.factors.coordinates]
+        pooled = view is not None and view.pooled
+        self.recipe = recipe(self.features, 1 if pooled else schema.dimensions)
+        # A pooled view makes one coordinate of all; else only what the features use is read.
+        read = range(schema.dimensions) if pooled else self.recipe.factors.coordinates
+        self.names = [schema.coordinates[c] for c in read]
         self.scales = [_Scale(schema.columns[name]) for name in self.names]
         held = self.recipe.factors.count + max(self.recipe.widths, default=0)
         self.block = min(_MOST, max(_FEWEST, 2 ** (_CACHE // held).bit_length() // 2))
@@ -64,11 +67,13 @@ class Sums:
     """Sums over the rows that were added so far. One thread only."""
 
     def __init__(self, kernel: Kernel) -> None:
-        block, recipe, count = kernel.block, kernel.recipe, len(kernel.names)
+        block, recipe = kernel.block, kernel.recipe
         self._kernel, self._filled, self._rows, self._since = kernel, 0, 0, 0
         self._factors = np.zeros((recipe.factors.count, block))
         self._factors[0] = 1.0
-        self._lattice = self._factors[1 : 1 + count]
+        self._seen = self._factors[1 : 1 + len(recipe.factors.coordinates)]
+        pooled = kernel.view is not None and kernel.view.pooled
+        self._lattice = np.zeros((len(kernel.names), block)) if pooled else self._seen
         self._widths = np.array([[scale.width] for scale in kernel.scales])
         self._levels = [np.empty((width, block)) for width in recipe.widths]
         self._parent = np.empty(block)
@@ -119,7 +124,7 @@ class Sums:
         if np.isnan(np.sum(x)):
             np.nan_to_num(x, copy=False, nan=0.0)
         if self._kernel.view is not None:
-            self._look(self._kernel.view, x[:, : self._filled])
+            self._look(self._kernel.view)
         self._fill_factors()
         # Rows of a block that is not full count for nothing.
         self._factors[1:, self._filled :] = 0.0
@@ -131,11 +136,14 @@ class Sums:
             self._settle()
         self._filled = 0
 
-    def _look(self, view: View, lattice: NDArray[np.float64]) -> None:
-        """Bend each coordinate and shorten long rows, as the view says, in whole numbers."""
+    def _look(self, view: View) -> None:
+        """See the rows as the view says, in whole numbers."""
+        seen = self._seen[:, : self._filled]
+        if view.pooled:
+            seen[0] = view.pool(self._lattice[:, : self._filled])
         for row, coordinate in enumerate(self._kernel.recipe.factors.coordinates):
-            lattice[row] = view.bend(coordinate, lattice[row])
-        view.shorten(lattice)
+            seen[row] = view.bend(coordinate, seen[row])
+        view.shorten(seen)
 
     def _settle(self) -> None:
         self._totals += self._doubles.astype(np.int64)
@@ -148,8 +156,8 @@ class Sums:
             return
         factors = self._kernel.recipe.factors
         twice, *turns = self._recurrence
-        np.multiply(self._lattice[: len(twice)], 2.0 / LATTICE, out=twice)
-        before, last = np.full((len(twice), 1), float(LATTICE)), self._lattice
+        np.multiply(self._seen[: len(twice)], 2.0 / LATTICE, out=twice)
+        before, last = np.full((len(twice), 1), float(LATTICE)), self._seen
         for degree, reach in enumerate(factors.reach[1:], start=2):
             new = np.multiply(twice[:reach], last[:reach], out=turns[degree % 3][:reach])
             new -= before[:reach]

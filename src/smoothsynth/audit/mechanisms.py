@@ -1,0 +1,246 @@
+"""The cases of single mechanisms: the three noise functions, measurements of tables, subspace iteration."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.audit import likelihood, low_bits
+from smoothsynth.audit.case import Case
+from smoothsynth.audit.claim import Claim, claim_of
+from smoothsynth.audit.pairs import pair, worst_pair
+from smoothsynth.basis import pooled, tensor, term_feature, total_degree
+from smoothsynth.designs.auto import FREE_SQUARE
+from smoothsynth.errors import SmoothsynthError
+from smoothsynth.moments import Measurement, charge_for, whole_weights
+from smoothsynth.privacy import Budget, gaussian_multiplier
+from smoothsynth.private import noise
+from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.ledger import Ledger
+from smoothsynth.private.measure import measure
+from smoothsynth.private.subspace import measure_subspace
+from smoothsynth.private.table import open_table
+from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, orthonormal
+from smoothsynth.view import View, knot_places
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from smoothsynth.audit.case import Looks
+    from smoothsynth.audit.pairs import Pair
+    from smoothsynth.basis import Feature
+    from smoothsynth.privacy import Charge
+    from smoothsynth.private.engine import SealedSums
+    from smoothsynth.private.table import Table
+
+DELTA = 1e-6
+EPSILON = 2.0
+GAUSSIAN_EPSILON = 4.0
+# Independent sums are drawn many at a time, so these cases can have more trials for the same time.
+MANY = 25.0
+REFUSED = -1e300
+
+
+def noise_case(mechanism: str, move: Sequence[int], *, epsilon: float, share: float = 1.0) -> Case:
+    """Add noise to sums that are 0 on one table and `move` on its neighbour, the most that a row can move them."""
+    order = {"cube": np.inf, "discrete laplace": 1, "discrete gaussian": 2}[mechanism]
+    sensitivity = math.ceil(np.linalg.norm(move, order))
+    gaussian = mechanism == "discrete gaussian"
+    multiplier = gaussian_multiplier(epsilon, DELTA) if gaussian else None
+    charge = charge_for(
+        "the audit",
+        mechanism,
+        sensitivity=sensitivity,
+        coordinates=len(move),
+        epsilon=None if gaussian else epsilon,
+        multiplier=multiplier,
+    )
+    centres = np.zeros(len(move)), np.array(move, dtype=np.float64)
+    claim = claim_of([charge], delta=DELTA)
+
+    def draw(side: int, count: int) -> Looks:
+        exact = list(move) if side else [0] * len(move)
+        drawn: list[int] = []
+        if mechanism == "cube":
+            for _ in range(count):
+                drawn += noise.add_cube_noise(exact, sensitivity=sensitivity, epsilon=epsilon)
+        elif multiplier is None:
+            drawn = noise.add_laplace_noise(exact * count, sensitivity=sensitivity, epsilon=epsilon)
+        else:
+            drawn = noise.add_gaussian_noise(exact * count, sensitivity=sensitivity, multiplier=multiplier)
+        numbers = np.array(drawn).reshape(count, len(move))
+        return {
+            "numbers": np.column_stack([likelihood.losses(numbers, *centres, charge=charge), numbers]),
+            "low bits": low_bits.codes(numbers),
+        }
+
+    words = f"sums 0 / {', '.join(map(str, move))}"
+    return Case(f"{mechanism} noise", words, claim, _reach(*centres, charge=charge), draw, share)
+
+
+def measurement_case(measurement: Measurement, tables: Pair, *, share: float = 1.0) -> Case:
+    """Measure two neighbouring tables through the one door; what is claimed is what the ledger was charged."""
+    budget = Budget(1e3, DELTA if measurement.multiplier is not None else 0.0)
+    opened = tuple(open_table(tables.arrow(side), tables.schema) for side in (0, 1))
+    centres = tuple(likelihood.sums(measurement, tables.unit(side)) for side in (0, 1))
+    engine, charge = _Remembering(), measurement.charge()
+
+    def once(side: int) -> tuple[Sequence[float], Ledger]:
+        ledger = Ledger(budget)
+        try:
+            return measure(opened[side], measurement, engine=engine, ledger=ledger).integers, ledger
+        except SmoothsynthError:
+            # Whether a table is refused is seen by everybody: it must not depend on a row.
+            return (REFUSED,) * len(measurement.features), ledger
+
+    def draw(side: int, count: int) -> Looks:
+        numbers = np.array([once(side)[0] for _ in range(count)])
+        return {
+            "numbers": np.column_stack([likelihood.losses(numbers, *centres, charge=charge), numbers]),
+            "low bits": low_bits.codes(numbers),
+        }
+
+    claim = claim_of(once(0)[1].charges, delta=DELTA)
+    reach = _reach(*centres, charge=charge)
+    return Case(f"{measurement.mechanism}: {measurement.purpose}", tables.words, claim, reach, draw, share)
+
+
+def subspace_case(measurement: SubspaceMeasurement, tables: Pair, *, share: float = 1.0) -> Case:
+    """Run subspace iteration on two neighbouring tables, from the same public start."""
+    gaussian = measurement.multiplier is not None
+    budget = Budget(1e3, DELTA if gaussian else 0.0)
+    opened = tuple(open_table(tables.arrow(side), tables.schema) for side in (0, 1))
+    start = np.eye(measurement.dimensions, measurement.rank) + 100.0
+    engine, points = _Remembering(), (tables.unit(0), tables.unit(1))
+
+    def once(side: int) -> tuple[NoisySubspace, Ledger]:
+        ledger = Ledger(budget)
+        return measure_subspace(opened[side], measurement, start=start, engine=engine, ledger=ledger), ledger
+
+    def draw(side: int, count: int) -> Looks:
+        released = [once(side)[0] for _ in range(count)]
+        numbers = np.array([sum(one.products, ()) for one in released])
+        losses = [likelihood.subspace_loss(one, *points) for one in released]
+        eigenvalues = [one.eigenvalues() for one in released]
+        return {"numbers": np.column_stack([losses, numbers, eigenvalues]), "low bits": low_bits.codes(numbers)}
+
+    claim = claim_of(once(0)[1].charges, delta=DELTA)
+    words = f"subspace iteration: {measurement.charge().mechanism}, {measurement.iterations} products"
+    first = tuple(likelihood.product(orthonormal(start), part) for part in points)
+    reach = _reach(*first, charge=measurement.charge()) if measurement.iterations == 1 else None
+    return Case(words, tables.words, claim, reach, draw, share)
+
+
+def mechanism_cases() -> list[Case]:
+    """Return every mechanism on its worst-case neighbouring tables."""
+    return [*_noise_cases(), *_laplace_cases(), *_cube_cases(), *_gaussian_cases(), *_subspace_cases()]
+
+
+def _noise_cases() -> list[Case]:
+    return [
+        noise_case("discrete laplace", [2**17], epsilon=1.0, share=MANY),
+        noise_case("discrete laplace", [1, 1], epsilon=1.0, share=MANY),
+        noise_case("cube", [2**17] * 3, epsilon=1.0),
+        noise_case("cube", [2, 2], epsilon=1.0),
+        noise_case("discrete gaussian", [2**17], epsilon=EPSILON, share=MANY),
+        noise_case("discrete gaussian", [3, 4], epsilon=EPSILON, share=MANY),
+    ]
+
+
+def _laplace_cases() -> list[Case]:
+    return [
+        _worst("2 means", _means(2)),
+        _worst("2 second moments T_2", _squares(2)),
+        _worst("all of degree 2", total_degree(2, 2)),
+        _worst("tensor of degrees 0, 1, 2", tensor(3, 2)),
+        _worst("pooled T_2 of 3 columns", (pooled(2, range(3)),), dimensions=3),
+        _worst("a mean, 2 rows a person", _means(1), dimensions=1, rows_per_person=2),
+    ]
+
+
+def _cube_cases() -> list[Case]:
+    means = Measurement("3 means", _means(3), "cube", epsilon=EPSILON)
+    lowest, far, nothing = (-1.0,) * 3, (1e300, math.inf, 40.0), (math.nan,) * 3
+    return [
+        measurement_case(means, worst_pair(means, 3)),
+        measurement_case(means, pair(far, lowest, rows=50)),
+        measurement_case(means, pair(nothing, lowest, rows=2)),
+        measurement_case(means, pair(far, nothing)),
+    ]
+
+
+def _gaussian_cases() -> list[Case]:
+    # Knots that spread the middle, and rows cut to length 1: what a second stage of a design does.
+    spread = np.tile(np.sin(knot_places() * math.pi / 2), (2, 1))
+    half = math.sqrt(0.125)
+    return [
+        _worst("2 means and T_2", (*_means(2), *_squares(2)), "discrete gaussian", weights=(1, 1, *[FREE_SQUARE] * 2)),
+        _worst("all of degree 2", total_degree(2, 2), "discrete gaussian", weights=(1, 1, half, 1, half)),
+        _worst(
+            "all of degree 2, short rows",
+            total_degree(2, 2),
+            "discrete gaussian",
+            weights=(1, 1, half, 1, half),
+            view=View.from_values(spread, 1.0),
+        ),
+    ]
+
+
+def _subspace_cases() -> list[Case]:
+    # All rows in one corner, then one of them in the opposite corner: it is as far from the mean as a row can be.
+    tables = pair((1.0, 1.0), (-1.0, -1.0), rows=50, stay=-1.0)
+    multiplier = gaussian_multiplier(GAUSSIAN_EPSILON, DELTA)
+    laplace = SubspaceMeasurement(2, 1, 1, epsilon=EPSILON)
+    gaussian = SubspaceMeasurement(2, 2, 2, multiplier=multiplier * math.sqrt(2.0))
+    return [subspace_case(laplace, tables), subspace_case(gaussian, tables, share=0.5)]
+
+
+def _worst(
+    purpose: str,
+    features: tuple[Feature, ...],
+    mechanism: str = "discrete laplace",
+    *,
+    dimensions: int = 2,
+    weights: Sequence[float] = (),
+    **settings: Any,
+) -> Case:
+    gaussian = mechanism == "discrete gaussian"
+    measurement = Measurement(
+        purpose,
+        features,
+        mechanism,
+        epsilon=None if gaussian else EPSILON,
+        multiplier=gaussian_multiplier(GAUSSIAN_EPSILON, DELTA) if gaussian else None,
+        weights=whole_weights(weights) if weights else (),
+        **settings,
+    )
+    return measurement_case(measurement, worst_pair(measurement, dimensions))
+
+
+def _means(dimensions: int) -> tuple[Feature, ...]:
+    return tuple(term_feature((c, 1)) for c in range(dimensions))
+
+
+def _squares(dimensions: int) -> tuple[Feature, ...]:
+    return tuple(term_feature((c, 2)) for c in range(dimensions))
+
+
+def _reach(*centres: Any, charge: Charge) -> float:
+    apart = likelihood.distance(*centres, charge=charge)
+    return apart if charge.multiplier is None else Claim(0.0, DELTA, charge.multiplier).of_length(apart)
+
+
+class _Remembering:
+    """An engine that reads each table once: its sums are the same integers at every pass (contract tests)."""
+
+    def __init__(self) -> None:
+        self._engine = LocalEngine()
+        self._sums: dict[int, SealedSums] = {}
+
+    def sums(self, table: Table, features: Sequence[Feature], **settings: Any) -> SealedSums:
+        """Return the exact sums, from the first pass over this table."""
+        if id(table) not in self._sums:
+            self._sums[id(table)] = self._engine.sums(table, features, **settings)
+        return self._sums[id(table)]

@@ -1,0 +1,131 @@
+"""The commands about the ledger of a data set: its total, what was spent, what is left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from smoothsynth.commands import console, in_words
+from smoothsynth.errors import LedgerError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from smoothsynth.private.statement import Statement
+
+ledger = typer.Typer(
+    no_args_is_help=True,
+    help="The ledger of a data set: its total privacy budget and every charge, in one file that only its owner can "
+    "read. Use one ledger for one data set, and name it in every release of it.",
+    rich_markup_mode="markdown",
+)
+
+FileArgument = Annotated[Path, typer.Argument(help="The ledger of the data set.")]
+FORMATS = ("json", "dp-accounting")
+
+
+@ledger.command("set")
+@in_words
+def set_total(
+    file: FileArgument,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="What all releases together may spend.")],
+    delta: Annotated[float, typer.Option(help="0 for pure epsilon, or a probability far below 1/rows.")] = 0.0,
+    rows_per_person: Annotated[int, typer.Option(help="The most rows that one person can have in the table.")] = 1,
+    raised: Annotated[bool, typer.Option("--raise", help="Raise the total of an existing ledger.")] = False,
+) -> None:
+    """Make the ledger of a data set, or raise its total.
+
+    Example:  **smoothsynth ledger set patients.ledger --epsilon 3 --delta 1e-6**
+    """
+    from smoothsynth.privacy import Budget
+    from smoothsynth.private.ledger_file import LedgerFile
+
+    total = Budget(epsilon, delta)
+    if raised:
+        LedgerFile(file).raise_total(total)
+    elif file.exists():
+        LedgerFile(file)
+        raise LedgerError(f"{file} exists already. To change its total, say --raise.")
+    else:
+        LedgerFile.create(file, total, rows_per_person=rows_per_person)
+    typer.echo(f"{file}: the total is epsilon = {epsilon:g}, delta = {delta:g}.")
+
+
+@ledger.command()
+@in_words
+def show(
+    file: FileArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+) -> None:
+    """Show the total, what was spent, what is left, and every charge.
+
+    Example:  **smoothsynth ledger show patients.ledger**
+    """
+    from smoothsynth.private.ledger_file import LedgerFile
+    from smoothsynth.private.statement import rounded_up
+
+    statement = LedgerFile(file).read()
+    if as_json:
+        typer.echo(json.dumps(statement.as_dict(), indent=1, ensure_ascii=False))
+        return
+    screen, total, (epsilon, delta) = console(), statement.total, statement.spent
+    if statement.lines:
+        screen.print(_charges_table(statement))
+    screen.print(f"Total:  epsilon = {total.epsilon:g}, delta = {total.delta:g}, {_unit(statement)}", highlight=False)
+    screen.print(f"Spent:  epsilon = {rounded_up(epsilon)}, delta = {delta:g}", highlight=False)
+    screen.print(f"Left:   {statement.left_in_words()}", highlight=False)
+
+
+@ledger.command()
+@in_words
+def export(
+    file: FileArgument,
+    form: Annotated[str, typer.Option("--format", help="json, or dp-accounting (events of that library).")] = "json",
+) -> None:
+    """Print every charge as JSON, as it is or as events that the dp_accounting library composes.
+
+    Example:  **smoothsynth ledger export patients.ledger --format dp-accounting**
+    """
+    from smoothsynth.private.accounting_events import accounting_events
+    from smoothsynth.private.ledger_file import LedgerFile
+
+    if form not in FORMATS:
+        raise LedgerError(f"The format must be one of {', '.join(FORMATS)}, not {form!r}.")
+    statement = LedgerFile(file).read()
+    document = statement.as_dict()
+    if form == "dp-accounting":
+        document = {
+            "relation": "ADD_OR_REMOVE_ONE",
+            "total": document["total"],
+            "spent": document["spent"],
+            "events": accounting_events(statement.charges),
+        }
+    typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+
+
+def _charges_table(statement: Statement) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    from smoothsynth.private.statement import rounded_up
+
+    table = Table()
+    for heading in ("when (UTC)", "release", "what", "noise", "cost"):
+        table.add_column(heading, overflow="fold")
+    for line in statement.lines:
+        charge = line.charge
+        pure = charge.epsilon is not None
+        cost = f"epsilon {rounded_up(charge.epsilon or 0.0)}" if pure else f"multiplier {charge.multiplier:.6g}"
+        when = line.time.removesuffix("+00:00").replace("T", " ")
+        # Labels are the operator's: as Text they are shown as they are, never read as markup.
+        table.add_row(when, Text(line.label), Text(charge.purpose), charge.mechanism, cost)
+    return table
+
+
+def _unit(statement: Statement) -> str:
+    if statement.rows_per_person == 1:
+        return "for one row."
+    return f"for one person (up to {statement.rows_per_person} rows)."

@@ -1,0 +1,28 @@
+"""Charges as events of the dp_accounting library, so that another accountant can check the sum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from smoothsynth.privacy import Charge
+
+
+def accounting_events(charges: Iterable[Charge]) -> list[dict[str, Any]]:
+    """Name for each charge the event that it is or that dominates it, with the arguments of its constructor.
+
+    For an accountant with the relation ADD_OR_REMOVE_ONE, where a multiplier is noise over the sensitivity of
+    the sum; the sensitivity in a charge is already that of replacing rows. A discrete Laplace of sensitivity 1
+    and parameter epsilon has the losses -epsilon and epsilon only: it is randomised response, which dominates
+    every mechanism that is epsilon-private, so it stands for the cube and for Laplace noise on many sums too
+    (Kairouz, Oh and Viswanath 2015).
+    """
+    return [_event(charge) for charge in charges]
+
+
+def _event(charge: Charge) -> dict[str, Any]:
+    if charge.multiplier is not None:
+        return {"event": "GaussianDpEvent", "noise_multiplier": charge.multiplier}
+    return {"event": "DiscreteLaplaceDpEvent", "noise_parameter": charge.epsilon, "sensitivity": 1}

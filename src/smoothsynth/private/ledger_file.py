@@ -1,0 +1,146 @@
+"""The durable ledger of a data set: its total budget and every charge of every release, in one file.
+
+The file's guarantee is  compose(all charges, delta = the file's delta) <= its total.  Pure epsilons add up,
+and all Gaussians together are one Gaussian, converted once at the file's delta (docs/proofs/composition.md).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.errors import BudgetError, LedgerError, SmoothsynthError
+from smoothsynth.privacy import Budget, Charge
+from smoothsynth.private import ledger_store
+from smoothsynth.private.statement import Line, Statement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from smoothsynth.private.ledger_store import Entry
+
+
+class LedgerFile:
+    """A ledger in a file; every charge is on the disk before `charge` returns."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self.read()
+
+    @classmethod
+    def create(cls, path: str | Path, total: Budget, *, rows_per_person: int = 1) -> LedgerFile:
+        """Make a new ledger that only its owner can read; an existing file is refused."""
+        if type(rows_per_person) is not int or rows_per_person < 1:
+            raise BudgetError(f"rows_per_person must be a whole number of at least 1, not {rows_per_person!r}.")
+        ledger_store.create(Path(path), "total", _total_document(total, rows_per_person))
+        return cls(path)
+
+    @property
+    def budget(self) -> Budget:
+        """The total of the data set."""
+        return self.read().total
+
+    @property
+    def charges(self) -> Sequence[Charge]:
+        """Every charge of every release, in order."""
+        return self.read().charges
+
+    def read(self) -> Statement:
+        """Check the file and say what it holds."""
+        with ledger_store.opened(self._path) as book:
+            return self._statement(book.entries)
+
+    def charge(self, charge: Charge) -> None:
+        """Record one charge durably, or refuse it if the total would be exceeded."""
+        self.charge_together([charge])
+
+    def charge_together(self, charges: Sequence[Charge], *, label: str = "", rows_per_person: int = 1) -> None:
+        """Record all charges durably in one transaction, or none of them."""
+        with ledger_store.opened(self._path, write=True) as book:
+            self._statement(book.entries).refuse(charges)
+            for charge in charges:
+                book.add("charge", {**charge.as_dict(), "rows_per_person": rows_per_person}, label=label)
+
+    def raise_total(self, total: Budget) -> None:
+        """Put a larger total in force; epsilon and delta can grow, never shrink."""
+        with ledger_store.opened(self._path, write=True) as book:
+            now = self._statement(book.entries)
+            if total == now.total or total.epsilon < now.total.epsilon or total.delta < now.total.delta:
+                raise BudgetError(
+                    f"A total can only be raised; it is epsilon = {now.total.epsilon:g}, delta = {now.total.delta:g}."
+                )
+            book.add("total", _total_document(total, now.rows_per_person))
+
+    def reserve(self, charges: Sequence[Charge], *, label: str = "", rows_per_person: int = 1) -> Reservation:
+        """Check that a whole release fits; its first charge will record all of it."""
+        self.read().refuse(charges)
+        return Reservation(self, charges, label=label, rows_per_person=rows_per_person)
+
+    def _statement(self, entries: Sequence[Entry]) -> Statement:
+        try:
+            return _understood(entries)
+        except (SmoothsynthError, KeyError, TypeError, ValueError):
+            raise LedgerError(
+                f"The ledger {self._path} holds an entry that this version does not know. Update smoothsynth."
+            ) from None
+
+
+class Reservation:
+    """The charges of one release upon a ledger file, recorded together before any of its noise is drawn.
+
+    Recording them one by one would let two releases that race for the last epsilon spend it half each,
+    and neither would be made. A later charge is covered by the recorded one of the same cost.
+    """
+
+    __slots__ = ("_charges", "_file", "_label", "_open", "_planned", "_rows_per_person")
+
+    def __init__(self, file: LedgerFile, planned: Sequence[Charge], *, label: str, rows_per_person: int) -> None:
+        self._file, self._planned, self._label, self._rows_per_person = file, tuple(planned), label, rows_per_person
+        self._open: list[Charge] = []
+        self._charges: list[Charge] = []
+
+    @property
+    def budget(self) -> Budget:
+        """The total of the data set."""
+        return self._file.budget
+
+    @property
+    def charges(self) -> Sequence[Charge]:
+        """What the release has recorded, in order."""
+        return tuple(self._charges)
+
+    def charge(self, charge: Charge) -> None:
+        """Record the whole plan with its first charge, and on its own whatever the plan does not cover."""
+        if self._planned:
+            self._record(self._planned)
+            self._open, self._planned = list(self._planned), ()
+        covered = next(
+            (c for c in self._open if (c.epsilon, c.multiplier) == (charge.epsilon, charge.multiplier)), None
+        )
+        if covered is None:
+            self._record([charge])
+        else:
+            self._open.remove(covered)
+
+    def _record(self, charges: Sequence[Charge]) -> None:
+        self._file.charge_together(charges, label=self._label, rows_per_person=self._rows_per_person)
+        self._charges += charges
+
+
+def _total_document(total: Budget, rows_per_person: int) -> dict[str, Any]:
+    return {"epsilon": total.epsilon, "delta": total.delta, "rows_per_person": rows_per_person}
+
+
+def _understood(entries: Sequence[Entry]) -> Statement:
+    total: dict[str, Any] = {}
+    lines = []
+    for entry in entries:
+        if entry.kind == "total":
+            total = dict(entry.document)
+        elif entry.kind == "charge":
+            lines.append(Line(entry.time, entry.label, Charge.from_dict(entry.document)))
+        else:
+            raise ValueError("another kind of entry")
+    return Statement(Budget(total["epsilon"], total["delta"]), int(total["rows_per_person"]), tuple(lines))

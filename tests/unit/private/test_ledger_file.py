@@ -1,0 +1,434 @@
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import smoothsynth as ss
+from smoothsynth.errors import LedgerError
+from smoothsynth.privacy import gaussian_multiplier, gaussian_sigma
+from smoothsynth.private import ledger_store, noise
+from smoothsynth.private.ledger import Ledger
+from smoothsynth.private.ledger_file import LedgerFile
+from smoothsynth.private.statement import Line, Statement, rounded_down, rounded_up
+
+posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
+
+
+def pure(epsilon, purpose="means"):
+    return ss.Charge(purpose, "discrete laplace", "l1", 1.0, 2.0 / epsilon, 3, epsilon, None)
+
+
+def gaussian(multiplier):
+    return ss.Charge("pairs", "discrete gaussian", "l2", 8.0, gaussian_sigma(8, multiplier), 3, None, multiplier)
+
+
+def costs(charges):
+    return tuple((charge.epsilon, charge.multiplier) for charge in charges)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "people.ledger"
+
+
+@pytest.fixture
+def ledger(path):
+    return LedgerFile.create(path, ss.Budget(1.0, 1e-6))
+
+
+@pytest.fixture(params=["memory", "file", "reservation"])
+def any_ledger(request, path):
+    budget = ss.Budget(1.0, 1e-6)
+    if request.param == "memory":
+        return Ledger(budget)
+    file = LedgerFile.create(path, budget)
+    return file if request.param == "file" else file.reserve([pure(0.5)])
+
+
+def test_the_contract_of_every_ledger(any_ledger):
+    assert any_ledger.budget == ss.Budget(1.0, 1e-6)
+    assert tuple(any_ledger.charges) == ()
+    any_ledger.charge(pure(0.5))
+    any_ledger.charge(pure(0.25))
+    with pytest.raises(ss.BudgetError, match="epsilon"):
+        any_ledger.charge(pure(0.26))
+    assert tuple(any_ledger.charges) == (pure(0.5), pure(0.25))
+    any_ledger.charge(pure(0.25))
+    assert len(any_ledger.charges) == 3
+
+
+def test_what_is_charged_is_read_by_another(ledger, path):
+    charges = [pure(0.1), gaussian(30.1234567890123456)]
+    ledger.charge_together(charges, label="first")
+    statement = LedgerFile(path).read()
+    assert list(statement.charges) == charges
+    assert [line.label for line in statement.lines] == ["first", "first"]
+    assert all(line.time.endswith("+00:00") for line in statement.lines)
+    assert statement.spent == (ss.privacy.compose(charges, delta=1e-6).epsilon, 1e-6)
+
+
+def test_a_refusal_says_what_is_left_and_records_nothing(ledger):
+    ledger.charge(pure(0.75))
+    with pytest.raises(ss.BudgetError, match=r"epsilon = 1\.05; its total is epsilon = 1\. Left: epsilon = 0\.25"):
+        ledger.charge_together([pure(0.1), pure(0.2)])
+    assert ledger.charges == (pure(0.75),)
+
+
+def statement_of(charges, total):
+    return Statement(total, 1, tuple(Line("", "", c) for c in charges))
+
+
+CHARGES = st.lists(st.floats(0.001, 0.3).map(pure) | st.floats(20, 500).map(gaussian), max_size=5)
+
+
+@given(CHARGES)
+def test_what_is_said_to_be_left_can_be_had_and_no_more(charges):
+    total = ss.Budget(3.0, 1e-6)
+    statement = statement_of(charges, total)
+    statement.refuse([pure(statement.left)])
+    statement.refuse([pure(float(rounded_down(statement.left)))])
+    with pytest.raises(ss.BudgetError):
+        statement.refuse([pure(statement.left * (1 + 1e-9))])
+    for epsilon in (statement.left_for_gaussian, float(rounded_down(statement.left_for_gaussian))):
+        statement.refuse([gaussian(gaussian_multiplier(epsilon, total.delta))])
+    with pytest.raises(ss.BudgetError):
+        statement.refuse([gaussian(gaussian_multiplier(statement.left_for_gaussian * (1 + 1e-4), total.delta))])
+
+
+@given(st.floats(1e-9, 1e9))
+def test_rounding_goes_the_safe_way(value):
+    assert float(rounded_down(value)) <= value <= float(rounded_up(value))
+    assert float(rounded_up(value)) - float(rounded_down(value)) <= value * 2e-5
+
+
+def test_gaussians_cost_less_together_than_one_by_one(ledger):
+    ledger.charge(gaussian(gaussian_multiplier(0.6, 1e-6)))
+    statement = ledger.read()
+    assert statement.left < 0.41
+    assert 0.75 < statement.left_for_gaussian < 0.85
+    assert "for Gaussian noise" in statement.left_in_words()
+
+
+def test_a_total_without_delta_takes_no_gaussian(path):
+    ledger = LedgerFile.create(path, ss.Budget(1.0))
+    with pytest.raises(ss.BudgetError, match="delta = 0"):
+        ledger.charge(gaussian(100.0))
+    assert ledger.charges == ()
+
+
+def test_a_total_can_only_be_raised(ledger):
+    ledger.charge(pure(0.9))
+    for lower in (ss.Budget(0.95, 1e-6), ss.Budget(2.0), ss.Budget(1.0, 1e-6)):
+        with pytest.raises(ss.BudgetError, match="only be raised"):
+            ledger.raise_total(lower)
+    ledger.raise_total(ss.Budget(2.0, 1e-6))
+    ledger.charge(pure(0.9))
+    assert ledger.budget == ss.Budget(2.0, 1e-6)
+
+
+def test_a_ledger_for_persons_refuses_releases_for_rows(frame, schema, path):
+    LedgerFile.create(path, ss.Budget(1.0), rows_per_person=3)
+    with pytest.raises(ss.BudgetError, match="up to 3 rows"):
+        ss.release(frame, schema=schema, epsilon=0.5, ledger=path)
+    ss.release(frame, schema=schema, epsilon=0.5, ledger=path, rows_per_person=3)
+    assert LedgerFile(path).read().spent[0] == pytest.approx(0.5)
+    with pytest.raises(ss.BudgetError, match="rows_per_person"):
+        LedgerFile.create(path.with_suffix(".other"), ss.Budget(1.0), rows_per_person=0)
+
+
+# Releases
+
+
+@pytest.mark.parametrize("choices", [{}, {"delta": 1e-6}, {"method": "paper", "features": 4}], ids=str)
+def test_a_release_is_in_the_ledger_before_any_noise_is_drawn(frame, schema, ledger, path, monkeypatch, choices):
+    seen = []
+    for name in ("add_cube_noise", "add_laplace_noise", "add_gaussian_noise"):
+        draw = getattr(noise, name)
+
+        def spy(*args, draw=draw, **kwargs):
+            seen.append(LedgerFile(path).charges)
+            return draw(*args, **kwargs)
+
+        monkeypatch.setattr(noise, name, spy)
+    made = ss.release(frame, schema=schema, epsilon=0.5, ledger=path, label="a name", **choices)
+    assert len(seen) == len(made.receipt.charges) > 0
+    assert {costs(charges) for charges in seen} == {costs(made.receipt.charges)}
+    assert {line.label for line in ledger.read().lines} == {"a name"}
+
+
+def test_no_noise_without_a_durable_charge(frame, schema, ledger, path, monkeypatch):
+    monkeypatch.setattr(noise, "_add", lambda *_: pytest.fail("noise was drawn"))
+    monkeypatch.setattr(
+        ledger_store.Book, "add", lambda *_, **__: (_ for _ in ()).throw(sqlite3.OperationalError("full"))
+    )
+    with pytest.raises(LedgerError, match="full"):
+        ss.release(frame, schema=schema, epsilon=0.5, ledger=path)
+
+
+def test_a_release_that_cannot_fit_reads_no_data(schema, ledger, path):
+    ledger.charge(pure(0.75))
+    with pytest.raises(ss.BudgetError, match=r"Left: epsilon = 0\.25\. No data was read"):
+        ss.release("no-such-file.csv", schema=schema, epsilon=0.5, ledger=path)
+    ledger.charge(pure(0.25))
+    with pytest.raises(ss.BudgetError, match=r"Left: epsilon = 0\. No data was read"):
+        ss.release("no-such-file.csv", schema=schema, epsilon=0.5, delta=1e-6, ledger=path)
+
+
+def test_a_release_with_delta_needs_a_ledger_with_delta(schema, path):
+    LedgerFile.create(path, ss.Budget(1.0))
+    with pytest.raises(ss.BudgetError, match=r"delta = 0.*--delta"):
+        ss.release("no-such-file.csv", schema=schema, epsilon=0.5, delta=1e-6, ledger=path)
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"method": "magic"}, {"synthetic_rows": 0}], ids=str)
+def test_misuse_costs_nothing(frame, schema, ledger, path, wrong):
+    with pytest.raises(ss.PlanError):
+        ss.release(frame, schema=schema, epsilon=0.5, ledger=path, **wrong)
+    assert ledger.charges == ()
+
+
+def test_a_missing_ledger_is_not_made_up(schema, path):
+    with pytest.raises(LedgerError, match="ledger set"):
+        ss.release("no-such-file.csv", schema=schema, epsilon=0.5, ledger=path)
+    assert not path.exists()
+
+
+def test_what_the_plan_does_not_cover_is_charged_on_its_own(ledger):
+    reservation = ledger.reserve([pure(0.25, "planned")])
+    assert ledger.charges == ()
+    reservation.charge(pure(0.25, "measured"))
+    assert ledger.charges == (pure(0.25, "planned"),)
+    reservation.charge(pure(0.25, "again"))
+    assert ledger.charges == (pure(0.25, "planned"), pure(0.25, "again"))
+
+
+def test_a_release_is_charged_as_a_whole_or_not_at_all(ledger):
+    first, second = ledger.reserve([pure(0.4), pure(0.3)]), ledger.reserve([pure(0.2), pure(0.2)])
+    first.charge(pure(0.4))
+    with pytest.raises(ss.BudgetError):
+        second.charge(pure(0.2))
+    first.charge(pure(0.3))
+    assert ledger.charges == (pure(0.4), pure(0.3))
+
+
+RACER = """
+import sys, time
+from pathlib import Path
+import smoothsynth as ss
+from smoothsynth.private.ledger_file import LedgerFile
+path = Path(sys.argv[1])
+charge = ss.Charge("race", "discrete laplace", "l1", 1.0, 10.0, 3, 0.25, None)
+ledger = LedgerFile(path)
+print("ready", flush=True)
+while not path.with_suffix(".go").exists():
+    time.sleep(0.0005)
+won = 0
+for _ in range(3):
+    try:
+        ledger.charge(charge)
+        won += 1
+    except ss.BudgetError:
+        pass
+print(won)
+"""
+
+
+def test_racing_processes_cannot_both_have_the_last_epsilon(ledger, path):
+    racers = [
+        subprocess.Popen([sys.executable, "-c", RACER, str(path)], stdout=subprocess.PIPE, text=True) for _ in range(6)
+    ]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    path.with_suffix(".go").touch()
+    won = [int(racer.communicate(timeout=60)[0]) for racer in racers]
+    assert sum(won) == 4
+    assert ledger.read().spent[0] == 1.0
+
+
+# The file
+
+
+@posix
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_a_ledger_is_made_for_its_owner_only(path, mask):
+    before = os.umask(mask)
+    try:
+        LedgerFile.create(path, ss.Budget(1.0)).charge(pure(0.5))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o666])
+def test_a_ledger_that_others_can_open_is_refused(ledger, path, mode):
+    path.chmod(mode)
+    with pytest.raises(LedgerError, match="chmod 600"):
+        ledger.charge(pure(0.1))
+
+
+def test_every_transaction_is_synchronous_and_holds_the_lock_from_the_start(ledger, path):
+    with ledger_store.opened(path, write=True) as book:
+        assert book._connection.execute("PRAGMA synchronous").fetchone() == (3,)
+        assert book._connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        other = sqlite3.connect(path, timeout=0)
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        other.close()
+    ledger.charge(pure(0.1))
+
+
+def test_a_locked_ledger_is_refused_in_words(ledger, path, monkeypatch):
+    monkeypatch.setattr(ledger_store, "BUSY_SECONDS", 0.05)
+    other = sqlite3.connect(path)
+    other.execute("BEGIN EXCLUSIVE")
+    try:
+        with pytest.raises(LedgerError, match="locked"):
+            ledger.charge(pure(0.1))
+    finally:
+        other.close()
+    assert ledger.charges == ()
+
+
+def test_an_existing_file_is_not_replaced(ledger, path):
+    ledger.charge(pure(0.5))
+    with pytest.raises(LedgerError, match="exists already"):
+        LedgerFile.create(path, ss.Budget(1.0))
+    assert ledger.charges == (pure(0.5),)
+
+
+def test_a_ledger_is_made_whole_or_not_at_all(path, monkeypatch):
+    monkeypatch.setattr(ledger_store.Book, "add", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        LedgerFile.create(path, ss.Budget(1.0))
+    assert not list(path.parent.iterdir())
+
+
+def by_hand(path, *statements):
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement).fetchall()
+    connection.close()
+
+
+TAMPERED = {
+    "an epsilon": ["UPDATE entry SET document = replace(document, '0.25', '0.15')"],
+    "a total": ["UPDATE entry SET document = replace(document, '\"epsilon\": 1.0', '\"epsilon\": 9.0')"],
+    "the time": ["UPDATE entry SET time = '2020-01-01T00:00:00+00:00'"],
+    "a label": ["UPDATE entry SET label = 'other'"],
+    "the last entry": ["DELETE FROM entry WHERE number = 3"],
+    "the first charge": ["DELETE FROM entry WHERE number = 2"],
+    "everything": ["DELETE FROM entry"],
+    "the head": ["DELETE FROM head"],
+    "the number": ["UPDATE entry SET number = 9 WHERE number = 3"],
+    "a type": ["UPDATE entry SET document = CAST(document AS BLOB)"],
+    "a trigger": ["CREATE TRIGGER t AFTER INSERT ON entry BEGIN DELETE FROM entry; END"],
+    "a table": ["DROP TABLE head"],
+    "an older format": ["PRAGMA user_version = 0"],
+    "another journal": ["PRAGMA journal_mode = WAL"],
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_a_ledger_that_was_changed_is_refused_and_left_as_it_is(ledger, path, what):
+    ledger.charge_together([pure(0.25), pure(0.5)])
+    by_hand(path, *TAMPERED[what])
+    refused_as_it_is(path, "damaged")
+
+
+def refused_as_it_is(path, words):
+    before = path.read_bytes()
+    for use in (LedgerFile, lambda p: LedgerFile.charge(with_path(p), pure(0.1))):
+        with pytest.raises(LedgerError, match=words):
+            use(path)
+    assert path.read_bytes() == before
+
+
+def with_path(path):
+    ledger = object.__new__(LedgerFile)
+    ledger._path = Path(path)
+    return ledger
+
+
+def test_a_newer_ledger_is_refused(ledger, path):
+    by_hand(path, "PRAGMA user_version = 2")
+    refused_as_it_is(path, "format 2.*Update")
+
+
+def test_a_charge_of_an_unknown_mechanism_is_refused(ledger, path):
+    with ledger_store.opened(path, write=True) as book:
+        book.add("charge", {**pure(0.1).as_dict(), "mechanism": "staircase"})
+    refused_as_it_is(path, "Update")
+
+
+def test_an_unknown_kind_of_entry_is_refused(ledger, path):
+    with ledger_store.opened(path, write=True) as book:
+        book.add("refund", pure(0.1).as_dict())
+    refused_as_it_is(path, "Update")
+
+
+FOREIGN = {
+    "empty": b"",
+    "text": b"epsilon,delta\n1,0\n" * 100,
+    "zeros": bytes(12288),
+    "magic": b"SQLite format 3\0",
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_foreign_file_is_refused_and_left_as_it_is(path, kind):
+    path.write_bytes(FOREIGN[kind])
+    path.chmod(0o600)
+    refused_as_it_is(path, "not a ledger|damaged")
+
+
+def test_a_foreign_database_is_refused_and_left_as_it_is(path):
+    by_hand(path, "CREATE TABLE entry (number)", "INSERT INTO entry VALUES (1)")
+    path.chmod(0o600)
+    refused_as_it_is(path, "not a ledger")
+
+
+@posix
+def test_what_is_not_a_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo", 0o600)
+    for wrong in (tmp_path, tmp_path / "fifo"):
+        with pytest.raises(LedgerError, match="must be a file"):
+            LedgerFile(wrong)
+
+
+def test_a_truncated_ledger_is_refused_wherever_it_was_cut(ledger, path):
+    ledger.charge_together([pure(0.01, "x" * 900)] * 12)
+    whole = path.read_bytes()
+    assert len(whole) > 5 * 4096
+    for length in [*range(0, len(whole), 509), *range(0, len(whole), 4096), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(LedgerError):
+            LedgerFile(path)
+    path.write_bytes(whole)
+    assert len(LedgerFile(path).charges) == 12
+
+
+def test_a_flipped_byte_is_refused_or_changes_nothing(ledger, path):
+    ledger.charge_together([pure(0.25), gaussian(40.0)])
+    whole, statement = path.read_bytes(), ledger.read()
+    refused = 0
+    used = [i for i, byte in enumerate(whole) if byte]
+    for position in used:
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x15]) + whole[position + 1 :])
+        try:
+            assert LedgerFile(path).read() == statement
+        except LedgerError:
+            refused += 1
+    assert refused > 0.95 * len(used)
+
+
+def test_labels_are_kept_short_and_printable_as_utf8(ledger):
+    ledger.charge_together([pure(0.1)], label="\udc80" + "x" * 1000)
+    assert ledger.read().lines[0].label == "?" + "x" * 199
