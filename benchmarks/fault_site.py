@@ -50,41 +50,36 @@ class Site:
         self.data, self.schema = place / "people.csv", place / "schema.toml"
         self.work = work or place / "work"
         self.temporary, self.ledger, self.out = self.work / "tmp", self.work / "people.ledger", self.work / "out"
+        self.recorded = self.run = 0
         if not self.data.exists():
-            place.mkdir(parents=True, exist_ok=True)
             write_table(self.data, rows)
             SCHEMA.save(self.schema)
-        self.temporary.mkdir(parents=True, exist_ok=True)
-        if not self.ledger.exists():
+        if not self.work.exists():
+            self.temporary.mkdir(parents=True)
             LedgerFile.create(self.ledger, ss.Budget(total))
-        self.recorded = len(LedgerFile(self.ledger).charges)
 
     def start(self, *options: str, data: Path | None = None, **popen) -> tuple[subprocess.Popen, int]:
         """Start a release with a witness; return the process and the reading end of its pipe."""
-        self.recorded = len(LedgerFile(self.ledger).charges)
+        self.run += 1
         reading, writing = os.pipe()
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.witness", str(writing), "release", str(data or self.data),
              "--schema", str(self.schema), "--epsilon", "1", "--ledger", str(self.ledger), "-o", str(self.out),
-             "--csv", "--quiet", *options],
+             "--seed", str(self.run), "--csv", "--quiet", *options],
             cwd=ROOT, pass_fds=[writing], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}, **popen,
         )  # fmt: skip
         os.close(writing)
         return process, reading
 
-    def staged(self) -> bool:
-        """Whether a release is being prepared: all modules are loaded, nothing has been read yet."""
-        return any(self.work.glob(".out.*.partial"))
-
     def wait_until_staged(self, process: subprocess.Popen) -> None:
-        """Wait until the release prepares its folder, or ends."""
-        limit = time.monotonic() + PATIENCE
-        while not self.staged() and process.poll() is None and time.monotonic() < limit:
+        """Wait until the release prepares its folder, with all modules loaded and nothing read, or ends."""
+        limit, before = time.monotonic() + PATIENCE, self.leftovers()
+        while self.leftovers() <= before and process.poll() is None and time.monotonic() < limit:
             time.sleep(0.001)
 
     def end(self, process: subprocess.Popen, reading: int, tally: Tally) -> str:
-        """Wait for the process, judge what it left, and clear the way for the next one; return its complaint."""
+        """Wait for the process, judge what it left, and remove its release; return its complaint."""
         try:
             complaint = process.communicate(timeout=PATIENCE)[1]
         except subprocess.TimeoutExpired:
@@ -96,32 +91,55 @@ class Site:
         self.judge(tally, drawn=drawn, succeeded=process.returncode == 0)
         if NAME in complaint or str(NUMBER) in complaint:
             tally.wrong.append("private value in a message")
-        if self.out.exists():
-            shutil.rmtree(self.out)
+        shutil.rmtree(self.out, ignore_errors=True)
         return complaint
+
+    def undisturbed(self, tally: Tally, *, keep: Path | None = None, **popen) -> tuple[float, float]:
+        """Make a release without a fault: it must succeed and clear away what others left; time its two parts."""
+        begin = time.monotonic()
+        process, reading = self.start(**popen)
+        self.wait_until_staged(process)
+        staged = time.monotonic()
+        process.wait(PATIENCE)
+        finished = time.monotonic()
+        if keep is not None:
+            shutil.copytree(self.out, keep)
+        seen = Tally(tally.fault)
+        complaint = self.end(process, reading, seen)
+        tally.wrong += seen.wrong
+        if seen.whole != 1:
+            tally.wrong.append(f"release failed without a fault: {complaint[-300:]}")
+        if self.leftovers():
+            tally.wrong.append("folders in preparation were not cleared away")
+        return staged - begin, finished - staged
 
     def judge(self, tally: Tally, *, drawn: int, succeeded: bool) -> None:
         """Count a release whole or absent; note a broken one, a wrong ledger, a private value left behind."""
         tally.runs += 1
         tally.drawn += drawn > 0
         receipt = None
+        # A release that was being replaced may stand aside until the next writer puts it back.
+        aside = [*self.work.glob(".out.*.old")]
+        found = self.out if self.out.exists() else aside[0] if aside else None
         try:
-            receipt = ss.load(self.out).receipt if self.out.exists() else None
+            receipt = ss.load(found).receipt if found else None
         except ss.ReleaseError as error:
             tally.wrong.append(f"release half written: {error}")
         tally.whole += receipt is not None
-        tally.absent += not self.out.exists()
-        if succeeded and receipt is None:
+        tally.absent += found is None
+        fresh = receipt if receipt is not None and receipt.seed == self.run else None
+        if succeeded and fresh is None:
             tally.wrong.append("release absent after success")
-        self._judge_ledger(tally, receipt, drawn=drawn)
+        self._judge_ledger(tally, fresh, drawn=drawn)
         self._judge_traces(tally)
 
     def _judge_ledger(self, tally: Tally, receipt: ss.Receipt | None, *, drawn: int) -> None:
         try:
-            new = LedgerFile(self.ledger).charges[self.recorded :]
+            charges = LedgerFile(self.ledger).charges
         except ss.SmoothsynthError as error:
             tally.wrong.append(f"ledger cannot be read: {error}")
             return
+        new, self.recorded = charges[self.recorded :], len(charges)
         # Whatever was drawn or published must be recorded, and a release is recorded as a whole or not at all.
         spent = sum(charge.epsilon for charge in new)
         if drawn and not new:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,8 +46,9 @@ FeaturesOption = Annotated[
     int | None, typer.Option(help="With --method paper: how many lowest basis functions to measure.")
 ]
 SmoothnessOption = Annotated[
-    int, typer.Option(help="With --method paper: the order K of smoothness (a kernel of width s has K = s^2).")
+    int, typer.Option(help="The order K of smoothness of the queries that matter (a kernel of width s has K = s^2).")
 ]
+FocusOption = Annotated[str, typer.Option(help="Lean towards queries, marginals, correlations, or stay balanced.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing release in that folder.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
@@ -104,35 +105,52 @@ def plan(
     fit: FitOption = None,
     features: FeaturesOption = None,
     smoothness: SmoothnessOption = 16,
+    focus: FocusOption = "balanced",
     size: SizeOption = None,
     rows_per_person: PersonOption = 1,
+    target_error: Annotated[
+        float | None, typer.Option(help="Also say which epsilon, or how many rows, would keep all noise below this.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a release would measure, what it costs and how accurate it will be; reads no data.
 
-    Example:  **smoothsynth plan --schema schema.toml --rows 20000 --epsilon 1**
+    Example:  **smoothsynth plan --schema schema.toml --rows 20000 --epsilon 1 --target-error 0.01**
     """
     from smoothsynth.forecast import plan_view
+    from smoothsynth.plan import needed_epsilon, needed_rows
     from smoothsynth.plan import plan as make_plan
     from smoothsynth.schema import Schema
 
-    made = make_plan(
-        Schema.load(schema),
-        rows,
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        candidates=candidates,
-        fit=fit,
-        features=features,
-        smoothness=smoothness,
-        synthetic_rows=size,
-        rows_per_person=rows_per_person,
-    )
+    described = Schema.load(schema)
+    choices: dict[str, Any] = {
+        "delta": delta,
+        "method": method,
+        "candidates": candidates,
+        "fit": fit,
+        "features": features,
+        "smoothness": smoothness,
+        "focus": focus,
+        "rows_per_person": rows_per_person,
+    }
+    made = make_plan(described, rows, epsilon=epsilon, synthetic_rows=size, **choices)
+    needed: dict[str, float | None] = {}
+    if target_error is not None:
+        needed = {
+            "epsilon": needed_epsilon(described, rows, target_error, **choices),
+            "rows": needed_rows(described, target_error, epsilon=epsilon, **choices),
+        }
     if as_json:
-        typer.echo(json.dumps(made.as_dict(), indent=1))
-    else:
-        console().print(plan_view(made))
+        typer.echo(json.dumps({**made.as_dict(), **({"needed": needed} if needed else {})}, indent=1))
+        return
+    console().print(plan_view(made))
+    if needed:
+        enough = f"epsilon {needed['epsilon']:.3g}" if needed["epsilon"] else "no epsilon up to 100"
+        many = f"{needed['rows']:,} rows" if needed["rows"] else "no number of rows that can be measured"
+        typer.echo(
+            f"\nFor noise of at most {target_error:g} on all of these: {enough} with {rows:,} rows, "
+            f"or {many} with epsilon {epsilon:g}."
+        )
 
 
 @app.command()
@@ -148,6 +166,7 @@ def release(
     fit: FitOption = None,
     features: FeaturesOption = None,
     smoothness: SmoothnessOption = 16,
+    focus: FocusOption = "balanced",
     size: SizeOption = None,
     rows_per_person: PersonOption = 1,
     ledger: Annotated[
@@ -183,6 +202,7 @@ def release(
                 fit=fit,
                 features=features,
                 smoothness=smoothness,
+                focus=focus,
                 synthetic_rows=size,
                 rows_per_person=rows_per_person,
                 progress=progress,

@@ -12,33 +12,38 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.basis import evaluate
 from smoothsynth.moments import FULL_WEIGHT
 from smoothsynth.plan import Forecast, Plan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_POINTS = 4096
-_MOST_FEATURES = 600
+_FEWEST_POINTS, _MOST_POINTS = 1024, 4096
 _KERNEL_WIDTHS = (2.0, 4.0, 10.0)
 
 
 def forecast(plan: Plan) -> tuple[Forecast, ...]:
-    """Predict the error of typical queries; noise is one standard deviation."""
-    features = [f for m in plan.measurements for f in m.features][:_MOST_FEATURES]
-    noise = np.concatenate([m.deviations(plan.rows) for m in plan.measurements])[:_MOST_FEATURES]
-    points = _even_points(_POINTS, plan.schema.dimensions)
-    matrix = evaluate(features, points)
+    """Predict the error of typical queries; noise is one standard deviation.
+
+    Later stages look at rows through what earlier ones will have released; here they look straight, as if the data filled
+    its bounds, so that the true noise is rather smaller.
+    """
+    # Twice as many points as features, so that what is unseen is not fitted away.
+    count = max(_FEWEST_POINTS, min(_MOST_POINTS, 2 * sum(len(m.features) for m in plan.measurements)))
+    points = _even_points(count, plan.schema.dimensions)
+    scaled = [m.evaluate(points) / m.deviations(plan.rows) for m in plan.measurements]
+    matrix = np.concatenate(scaled, axis=1)
     matrix -= matrix.mean(axis=0)
-    gram = matrix.T @ matrix / _POINTS
-    results = []
-    for name, values in _typical_queries(points):
-        centred = values - values.mean()
-        c = np.linalg.solve(gram + np.diag(noise**2) + 1e-9 * np.eye(len(noise)), matrix.T @ centred / _POINTS)
-        unseen = float(np.sqrt(np.mean((centred - matrix @ c) ** 2)))
-        results.append(Forecast(name, float(np.linalg.norm(c * noise)), unseen))
-    return tuple(results)
+    # c = N^-1 Phi' (Phi N^-1 Phi' / k + I)^-1 f / k  with N the noise variances: as many unknowns as points.
+    system = matrix @ matrix.T / count
+    system[np.diag_indices(count)] += 1.0
+    queries = _typical_queries(points)
+    centred = np.stack([values - values.mean() for _, values in queries], axis=1)
+    solved = np.linalg.solve(system, centred)
+    coefficients = matrix.T @ solved / count
+    unseen = np.sqrt(np.mean((centred - matrix @ coefficients) ** 2, axis=0))
+    noise = np.linalg.norm(coefficients, axis=0)
+    return tuple(Forecast(name, float(noise[i]), float(unseen[i])) for i, (name, _) in enumerate(queries))
 
 
 def plan_text(plan: Plan) -> str:
@@ -57,7 +62,8 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
 
     measured = Table(title="What is measured", title_justify="left")
     for heading in ("moments", "features", "mechanism", "noise of a moment (sd)", "cost"):
-        measured.add_column(heading, justify="left" if heading == "moments" else "right")
+        wide = heading == "moments"
+        measured.add_column(heading, justify="left" if wide else "right", min_width=26 if wide else None)
     for m in plan.measurements:
         low, high = np.min(m.deviations(plan.rows)), np.max(m.deviations(plan.rows))
         spread = f"{low:.4f}" if high < low * 1.001 else f"{low:.4f} to {high:.4f}"
@@ -82,7 +88,7 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     )
     tail = (
         f"Rows: {plan.candidate_count:,} {plan.candidates} candidates, {plan.fit} weights, "
-        f"{plan.synthetic_rows:,} synthetic rows. Method: {plan.method}. No data was read."
+        f"{plan.synthetic_rows:,} synthetic rows. Method: {plan.method}, focus: {plan.focus}. No data was read."
     )
     return Group(head, "", measured, "", errors, "", tail)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.designs.auto import auto_design
+from smoothsynth.designs.auto import FOCUSES, auto_design
 from smoothsynth.designs.paper import paper_design
 from smoothsynth.errors import PlanError
 from smoothsynth.moments import MOST_ROWS, Measurement
 from smoothsynth.privacy import Budget, Charge, compose
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from smoothsynth.designs.design import Design
     from smoothsynth.schema import Schema
     from smoothsynth.subspace import SubspaceMeasurement
@@ -45,6 +48,7 @@ class Plan:
     fit: str
     synthetic_rows: int
     rows_per_person: int
+    focus: str = "balanced"
 
     @property
     def modelled(self) -> bool:
@@ -71,6 +75,7 @@ class Plan:
             "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
             "cost": {"epsilon": self.cost.epsilon, "delta": self.cost.delta},
             "rows_per_person": self.rows_per_person,
+            "focus": self.focus,
             "measurements": [_describe(m, self.rows) for m in self.measurements],
             "candidates": {"kind": self.candidates, "count": self.candidate_count},
             "fit": self.fit,
@@ -115,20 +120,25 @@ def plan(
     fit: str | None = None,
     synthetic_rows: int | None = None,
     rows_per_person: int = 1,
+    focus: str = "balanced",
     smoothness: int = 16,
     features: int | None = None,
 ) -> Plan:
     """Plan a release from public facts: the schema, the number of rows and the budget.
 
-    With `method="paper"`, `smoothness` is the K of its rules (a Gaussian kernel of width s has K = s^2), and
-    `features` replaces its number of lowest basis functions.
+    `focus` leans towards "queries" (wide kernels), "marginals" or "correlations". `smoothness` is the order K of the
+    queries that matter (a Gaussian kernel of width s has K = s^2): rougher ones (small K) buy more degrees in each column;
+    in `method="paper"` it is the K of its rules. `features` replaces the paper's number of lowest basis functions.
     """
     budget = Budget(epsilon, delta)
     _check_counts(schema, rows, synthetic_rows=synthetic_rows, rows_per_person=rows_per_person, smoothness=smoothness)
     _check_choice("method", method, METHODS)
+    _check_choice("focus", focus, tuple(FOCUSES))
     size = synthetic_rows or rows
     if method == "auto":
-        design = auto_design(schema, rows, budget, rows_per_person=rows_per_person, size=size)
+        design = auto_design(
+            schema, rows, budget, rows_per_person=rows_per_person, size=size, focus=focus, smoothness=smoothness
+        )
     else:
         chosen = candidates or "ellipsoid"
         _check_choice("candidates", chosen, CANDIDATES)
@@ -160,7 +170,36 @@ def plan(
         fit=fit or design.fit,
         synthetic_rows=size,
         rows_per_person=rows_per_person,
+        focus=focus,
     )
+
+
+def needed_epsilon(schema: Schema, rows: int, target: float, **choices: Any) -> float | None:
+    """Return the smallest epsilon at which the noise of every typical query is at most `target`; None beyond 100."""
+    return _smallest(lambda epsilon: plan(schema, rows, epsilon=epsilon, **choices), target, low=1e-3, high=100.0)
+
+
+def needed_rows(schema: Schema, target: float, **choices: Any) -> int | None:
+    """Return the smallest number of rows at which the noise of every typical query is at most `target`."""
+    least = int(choices.get("rows_per_person", 1))
+    found = _smallest(lambda rows: plan(schema, int(rows), **choices), target, low=max(2, least), high=MOST_ROWS)
+    return None if found is None else int(found) + 1
+
+
+def _smallest(make: Callable[[float], Plan], target: float, *, low: float, high: float) -> float | None:
+    """Bisect on a logarithmic scale for the least value whose plan keeps the noise of typical queries below."""
+    if not (isinstance(target, (int, float)) and 0.0 < target < 1.0):
+        raise PlanError(f"A target error must be a number between 0 and 1, not {target!r}.")
+
+    def reached(value: float) -> bool:
+        return max(f.noise for f in make(value).forecast()) <= target
+
+    if not reached(high):
+        return None
+    while high > low * 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
 
 
 def _candidates_for(design: Design) -> tuple[str, ...]:

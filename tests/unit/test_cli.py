@@ -55,6 +55,14 @@ def test_json_is_json(csv_file, schema_file, tmp_path):
     assert json.loads(made.output)["spent"]["epsilon"] <= 1
 
 
+def test_a_plan_says_what_a_target_needs(schema_file):
+    arguments = ("plan", "-s", schema_file, "-n", 4000, "-e", 1, "--target-error", 0.02)
+    shown = run(*arguments)
+    assert "or" in shown.output
+    assert "rows with epsilon 1" in " ".join(shown.output.split())
+    assert json.loads(run(*arguments, "--json").output)["needed"]["epsilon"] > 0
+
+
 def test_a_draft_is_not_overwritten(csv_file, tmp_path):
     assert run("schema", csv_file, "-o", tmp_path / "s.toml").exit_code == 0
     again = run("schema", csv_file, "-o", tmp_path / "s.toml")

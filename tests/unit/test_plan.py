@@ -4,6 +4,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.moments import Measurement
+from smoothsynth.plan import needed_epsilon, needed_rows
 
 
 def numbers(count):
@@ -119,3 +120,40 @@ def test_a_measurement_is_one_mechanism_with_one_budget():
     ):
         with pytest.raises(ss.PlanError):
             Measurement(purpose="test", features=lowest(3, 3), **wrong)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-8])
+@pytest.mark.parametrize("focus", ["balanced", "queries", "marginals", "correlations"])
+def test_every_focus_spends_the_budget_and_no_more(focus, delta):
+    plan = ss.plan(numbers(8), 50_000, epsilon=1.0, delta=delta, focus=focus)
+    assert 1.0 - 1e-6 <= plan.cost.epsilon <= 1.0
+
+
+def test_a_focus_leans():
+    def noise(look, focus):
+        plan = ss.plan(numbers(8), 50_000, epsilon=1.0, delta=1e-8, focus=focus)
+        return plan.measurements[plan.looks.index(look)].deviations(50_000)[-1]
+
+    assert noise("ranks", "marginals") < noise("ranks", "balanced") < noise("ranks", "queries")
+    assert noise("scores", "correlations") < noise("scores", "balanced") < noise("scores", "marginals")
+
+
+def test_rougher_queries_buy_more_degrees():
+    def degrees(smoothness):
+        plan = ss.plan(numbers(3), 50_000, epsilon=1.0, delta=1e-8, smoothness=smoothness)
+        return max(f.degree for f in plan.measurements[1].features)
+
+    assert degrees(4) > degrees(16) > degrees(64)
+
+
+def test_the_inverse_of_a_plan():
+    schema, target = numbers(3), 0.01
+    epsilon = needed_epsilon(schema, 20_000, target)
+    worst = max(f.noise for f in ss.plan(schema, 20_000, epsilon=epsilon).forecast())
+    assert 0.9 * target < worst <= target
+    rows = needed_rows(schema, target, epsilon=1.0)
+    worst = max(f.noise for f in ss.plan(schema, rows, epsilon=1.0).forecast())
+    assert 0.9 * target < worst <= target
+    assert needed_epsilon(schema, 10, 1e-4) is None
+    with pytest.raises(ss.PlanError, match="target"):
+        needed_epsilon(schema, 10, 0.0)

@@ -38,10 +38,10 @@ def last_bit(doubles: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def leaf_codes(documents: Sequence[Any], *, width: int) -> NDArray[np.int64]:
-    """Return one line of codes for each document of plain values: its first `width` numbers and texts."""
-    result = np.full((len(documents), width), -1, dtype=np.int64)
+    """Return one line for each document of plain values: two codes, the value and its end, for `width` leaves."""
+    result = np.full((len(documents), 2 * width), -1, dtype=np.int64)
     for line, document in zip(result, documents, strict=True):
-        found = [_code(leaf) for leaf in itertools.islice(leaves(document), width)]
+        found = [code for leaf in itertools.islice(leaves(document), width) for code in (_value(leaf), _end(leaf))]
         line[: len(found)] = found
     return result
 
@@ -58,9 +58,11 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _code(value: Any) -> int:
-    if isinstance(value, int):
-        return value % RESIDUES
-    if isinstance(value, float):
-        return int(np.float64(value).view(np.int64)) % RESIDUES
-    return zlib.crc32(repr(value).encode())
+def _value(leaf: Any) -> int:
+    return zlib.crc32(repr(leaf).encode())
+
+
+def _end(leaf: Any) -> int:
+    if isinstance(leaf, int):
+        return leaf % RESIDUES
+    return int(np.float64(leaf).view(np.int64)) % RESIDUES if isinstance(leaf, float) else 0

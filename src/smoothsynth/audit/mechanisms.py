@@ -10,7 +10,7 @@ import numpy as np
 from smoothsynth.audit import likelihood, low_bits
 from smoothsynth.audit.case import Case
 from smoothsynth.audit.claim import Claim, claim_of
-from smoothsynth.audit.pairs import pair, worst_pair
+from smoothsynth.audit.pairs import EDGE, pair, worst_pair
 from smoothsynth.basis import pooled, tensor, term_feature, total_degree
 from smoothsynth.designs.auto import FREE_SQUARE
 from smoothsynth.errors import SmoothsynthError
@@ -40,7 +40,8 @@ EPSILON = 2.0
 GAUSSIAN_EPSILON = 4.0
 # Independent sums are drawn many at a time, so these cases can have more trials for the same time.
 MANY = 25.0
-REFUSED = -1e300
+# Whether a table is refused is seen by everybody: it must not depend on a row.
+REFUSED = -(2**62)
 
 
 def noise_case(mechanism: str, move: Sequence[int], *, epsilon: float, share: float = 1.0) -> Case:
@@ -92,7 +93,6 @@ def measurement_case(measurement: Measurement, tables: Pair, *, share: float = 1
         try:
             return measure(opened[side], measurement, engine=engine, ledger=ledger).integers, ledger
         except SmoothsynthError:
-            # Whether a table is refused is seen by everybody: it must not depend on a row.
             return (REFUSED,) * len(measurement.features), ledger
 
     def draw(side: int, count: int) -> Looks:
@@ -140,11 +140,11 @@ def mechanism_cases() -> list[Case]:
 
 def _noise_cases() -> list[Case]:
     return [
-        noise_case("discrete laplace", [2**17], epsilon=1.0, share=MANY),
+        noise_case("discrete laplace", [2**17 - 1], epsilon=1.0, share=MANY),
         noise_case("discrete laplace", [1, 1], epsilon=1.0, share=MANY),
-        noise_case("cube", [2**17] * 3, epsilon=1.0),
+        noise_case("cube", [2**17 - 1] * 3, epsilon=1.0),
         noise_case("cube", [2, 2], epsilon=1.0),
-        noise_case("discrete gaussian", [2**17], epsilon=EPSILON, share=MANY),
+        noise_case("discrete gaussian", [2**17 - 1], epsilon=EPSILON, share=MANY),
         noise_case("discrete gaussian", [3, 4], epsilon=EPSILON, share=MANY),
     ]
 
@@ -162,7 +162,7 @@ def _laplace_cases() -> list[Case]:
 
 def _cube_cases() -> list[Case]:
     means = Measurement("3 means", _means(3), "cube", epsilon=EPSILON)
-    lowest, far, nothing = (-1.0,) * 3, (1e300, math.inf, 40.0), (math.nan,) * 3
+    lowest, far, nothing = (-EDGE,) * 3, (1e300, math.inf, 40.0), (math.nan,) * 3
     return [
         measurement_case(means, worst_pair(means, 3)),
         measurement_case(means, pair(far, lowest, rows=50)),
@@ -190,7 +190,7 @@ def _gaussian_cases() -> list[Case]:
 
 def _subspace_cases() -> list[Case]:
     # All rows in one corner, then one of them in the opposite corner: it is as far from the mean as a row can be.
-    tables = pair((1.0, 1.0), (-1.0, -1.0), rows=50, stay=-1.0)
+    tables = pair((EDGE, EDGE), (-1.0, -1.0), rows=50, stay=-1.0)
     multiplier = gaussian_multiplier(GAUSSIAN_EPSILON, DELTA)
     laplace = SubspaceMeasurement(2, 1, 1, epsilon=EPSILON)
     gaussian = SubspaceMeasurement(2, 2, 2, multiplier=multiplier * math.sqrt(2.0))

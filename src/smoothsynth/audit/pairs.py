@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _LEVELS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+# Nearly the same for the row that replaces it, but one lattice step off the corners and a little off the centre:
+# otherwise the two sums could agree in their low bits, and nothing could leak there.
+EDGE = 1.0 - 2.0**-16
+_OTHER_LEVELS = (-EDGE, -0.5, 2.0**-7, 0.5, EDGE)
 _MOST_SHOWN = 3
 
 
@@ -58,16 +62,16 @@ def pair(
 
 def worst_pair(measurement: Measurement, dimensions: int, *, rows: int = 3) -> Pair:
     """Replace the row that moves the sums furthest in the norm of the mechanism, of 5^d rows on a grid."""
-    grid = np.array(list(itertools.product(_LEVELS, repeat=dimensions)))
-    values = measurement.evaluate(grid) * np.array(measurement.weights, dtype=np.float64)
-    apart = values[:, None] - values[None]
+    grids = [np.array(list(itertools.product(levels, repeat=dimensions))) for levels in (_LEVELS, _OTHER_LEVELS)]
+    values = [measurement.evaluate(grid) * np.array(measurement.weights, dtype=np.float64) for grid in grids]
+    apart = values[0][:, None] - values[1][None]
     order = {"linf": np.inf, "l1": 1, "l2": 2}[measurement.charge().norm]
     # Of pairs equally far apart, up to rounding, the one whose sums all move is told apart best.
-    moves = np.round(np.linalg.norm(apart, order, axis=2), 3) + 1e-6 * np.round(np.abs(apart).sum(axis=2), 3)
+    moves = np.round(np.linalg.norm(apart, order, axis=2)) + 1e-6 * np.abs(apart).sum(axis=2)
     one, other = np.unravel_index(int(np.argmax(moves)), moves.shape)
-    return pair(tuple(grid[one]), tuple(grid[other]), rows=rows, changed=measurement.rows_per_person)
+    return pair(tuple(grids[0][one]), tuple(grids[1][other]), rows=rows, changed=measurement.rows_per_person)
 
 
 def _words(row: tuple[float, ...]) -> str:
-    shown = ", ".join("missing" if np.isnan(x) else f"{x:g}" for x in row[:_MOST_SHOWN])
+    shown = ", ".join("missing" if np.isnan(x) else f"{x:.2g}" for x in row[:_MOST_SHOWN])
     return f"({shown}{', ...' if len(row) > _MOST_SHOWN else ''})"

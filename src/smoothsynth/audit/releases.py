@@ -11,7 +11,8 @@ from smoothsynth.audit import likelihood, low_bits
 from smoothsynth.audit.case import Case
 from smoothsynth.audit.claim import claim_of
 from smoothsynth.audit.mechanisms import DELTA
-from smoothsynth.audit.pairs import pair
+from smoothsynth.audit.pairs import EDGE, pair
+from smoothsynth.errors import PlanError, SmoothsynthError
 from smoothsynth.pipeline import release
 
 if TYPE_CHECKING:
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 
 # One seed for all trials: if it reached the noise, every release of a table would be the same.
 SEED = 7
+# Whether a table is refused is seen by everybody: it must not depend on a row.
+REFUSED = -(2**62)
 _SYNTHETIC_ROWS = 20
 _CELLS = 4
 
 
 def release_cases() -> list[Case]:
     """Return whole releases on worst-case neighbouring tables: pure and with delta, automatic and the paper's."""
-    corners = pair((1.0, 1.0), (-1.0, -1.0), rows=2)
+    corners = pair((1.0, 1.0), (-EDGE, -EDGE), rows=2)
     strange = pair((math.inf, math.nan), (-1e300, -1e300), rows=2)
     paper: dict[str, Any] = {"method": "paper", "candidate_count": 100}
     return [
@@ -45,24 +48,35 @@ def release_case(words: str, tables: Pair, *, epsilon: float, share: float = 0.1
     data, points = (tables.arrow(0), tables.arrow(1)), (tables.unit(0), tables.unit(1))
     choices = {"epsilon": epsilon, "synthetic_rows": _SYNTHETIC_ROWS, **choices}
 
-    def once(side: int) -> Release:
-        return release(data[side], schema=tables.schema, seed=SEED, **choices)
+    def attempt(side: int) -> Release | None:
+        try:
+            return release(data[side], schema=tables.schema, seed=SEED, **choices)
+        except SmoothsynthError:
+            return None
 
-    first = once(0)
+    first = attempt(0) or attempt(1)
+    if first is None:
+        raise PlanError("The audit needs a release of one of the two tables at least; both were refused.")
     width = len(list(low_bits.leaves(document(first)))) + 16
+    refused = {look: np.full_like(line, REFUSED) for look, line in _look(first, points, width).items()}
 
     def draw(side: int, count: int) -> Looks:
-        made = [once(side) for _ in range(count)]
-        return {
-            "numbers": np.array([[likelihood.release_loss(one, *points)] for one in made]),
-            "rows": np.array([row_scores(one) for one in made]),
-            "low bits": low_bits.codes(np.array([one.unit_rows()[:_CELLS].ravel() for one in made])),
-            "files": low_bits.leaf_codes([document(one) for one in made], width=width),
-        }
+        made = [attempt(side) for _ in range(count)]
+        seen = [refused if one is None else _look(one, points, width) for one in made]
+        return {look: np.concatenate([one[look] for one in seen]) for look in refused}
 
     claim = claim_of(first.receipt.charges, delta=first.receipt.budget.delta)
     reach = likelihood.release_reach(first, *points)
     return Case(f"release: {words}", tables.words, claim, reach, draw, share)
+
+
+def _look(made: Release, points: tuple[NDArray[np.float64], NDArray[np.float64]], width: int) -> Looks:
+    return {
+        "numbers": np.array([[likelihood.release_loss(made, *points)]]),
+        "rows": row_scores(made)[None],
+        "low bits": low_bits.codes(made.unit_rows()[:_CELLS].reshape(1, -1)),
+        "files": low_bits.leaf_codes([document(made)], width=width),
+    }
 
 
 def document(made: Release) -> dict[str, Any]:

@@ -7,6 +7,7 @@ trials; what is worth little after its noise is shrunk away by the model (synthe
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from smoothsynth.basis import lowest, pooled, term_feature
@@ -26,24 +27,46 @@ if TYPE_CHECKING:
 # v^2 <= (11 + 5 sqrt 5)/32 (docs/proofs/sensitivity.md, section 4).
 FREE_SQUARE = math.sqrt((11 + 5 * math.sqrt(5)) / 32)
 
-# Degrees of cosines of ranks and of lengths: more when noise may grow with the degree (Gaussian).
-RANK_DEGREES, LENGTH_DEGREES = 12, 4
-PURE_RANK_DEGREES, PURE_LENGTH_DEGREES = 3, 3
-# Shares of low moments, ranks, pairs and lengths.
-SHARES = {"low": 0.12, "ranks": 0.30, "pairs": 0.48, "lengths": 0.10}
-# Under pure epsilon: shares of cosines of ranks and of lengths, each bought only if its noise stays below.
-PURE_RANK_SHARE, MOST_RANK_NOISE = 0.30, 0.15
-PURE_LENGTH_SHARE, MOST_LENGTH_NOISE = 0.10, 0.05
-# The square of the weight of the means beside the pairs, as a share of the largest squared length of a row.
-MEAN_WEIGHT = 0.3
+# Degrees of cosines of lengths, and of ranks under pure epsilon. With Gaussian noise, which may grow with the
+# degree, 12 of ranks for queries of smoothness 16, more for rougher ones.
+LENGTH_DEGREES, PURE_RANK_DEGREES, PURE_LENGTH_DEGREES = 4, 3, 3
+FEWEST_RANK_DEGREES, MOST_RANK_DEGREES = 4, 48
+# Under pure epsilon ranks and lengths are bought only if their noise stays below.
+MOST_RANK_NOISE, MOST_LENGTH_NOISE = 0.15, 0.05
 
 
-def auto_design(schema: Schema, rows: int, budget: Budget, *, rows_per_person: int, size: int) -> Design:
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """Shares of low moments, ranks, pairs and lengths; of ranks and lengths when pure; the weight of means by pairs.
+
+    `mean_weight` is the square of the weight of the means beside the pairs, as a share of a row's largest squared length.
+    """
+
+    low: float
+    ranks: float
+    pairs: float
+    lengths: float
+    pure_ranks: float
+    pure_lengths: float
+    mean_weight: float
+
+
+FOCUSES = {
+    "balanced": Focus(0.12, 0.30, 0.48, 0.10, 0.30, 0.10, 0.3),
+    "queries": Focus(0.12, 0.13, 0.60, 0.15, 0.0, 0.10, 0.8),
+    "marginals": Focus(0.15, 0.55, 0.22, 0.08, 0.50, 0.05, 0.3),
+    "correlations": Focus(0.10, 0.20, 0.64, 0.06, 0.30, 0.10, 0.15),
+}
+
+
+def auto_design(
+    schema: Schema, rows: int, budget: Budget, *, rows_per_person: int, size: int, focus: str, smoothness: int
+) -> Design:
     """Choose stages, mechanism and shares from public facts."""
-    d = schema.dimensions
-    stages = _pure_stages(d, rows, budget.epsilon, rows_per_person)
+    d, lean = schema.dimensions, FOCUSES[focus]
+    stages = _pure_stages(d, rows, budget.epsilon, rows_per_person, lean)
     if budget.delta:
-        gaussian = _gaussian_stages(d, budget, rows_per_person)
+        gaussian = _gaussian_stages(d, budget, rows_per_person, lean, _rank_degrees(smoothness))
         # For one column nothing but ranks matters, and few cosines favour the cube even when delta is allowed.
         if d > 1 or _rank_noise(gaussian, rows) < _rank_noise(stages, rows):
             stages = gaussian
@@ -56,11 +79,17 @@ def _rank_noise(stages: Sequence[tuple[str | None, Measurement]], rows: int) -> 
     return min((float(m.deviations(rows)[0]) for look, m in stages if look == "ranks"), default=math.inf)
 
 
-def _gaussian_stages(d: int, budget: Budget, rows_per_person: int) -> list[tuple[str | None, Measurement]]:
+def _rank_degrees(smoothness: int) -> int:
+    return min(MOST_RANK_DEGREES, max(FEWEST_RANK_DEGREES, round(48 / math.sqrt(smoothness))))
+
+
+def _gaussian_stages(
+    d: int, budget: Budget, rows_per_person: int, lean: Focus, degrees: int
+) -> list[tuple[str | None, Measurement]]:
     """Plan four Gaussian releases (two for a single column): low moments, ranks, pairs, lengths."""
-    names = list(SHARES) if d > 1 else ["low", "ranks"]
+    names = ["low", "ranks", "pairs", "lengths"] if d > 1 else ["low", "ranks"]
     whole = gaussian_multiplier(budget.epsilon, budget.delta)
-    multipliers = dict(zip(names, split_multiplier(whole, [SHARES[name] for name in names]), strict=True))
+    multipliers = dict(zip(names, split_multiplier(whole, [getattr(lean, name) for name in names]), strict=True))
 
     def stage(
         name: str, purpose: str, features: Sequence[Feature], weights: Sequence[float], view: View | None
@@ -76,14 +105,12 @@ def _gaussian_stages(d: int, budget: Budget, rows_per_person: int) -> list[tuple
         )
 
     low = [term_feature((c, k)) for k in (1, 2) for c in range(d)]
-    ranks = _cosines(d, RANK_DEGREES)
-    stages: list[tuple[str | None, Measurement]] = [  # fmt: skip
+    ranks = _cosines(d, degrees)
+    stages: list[tuple[str | None, Measurement]] = [
         (None, stage("low", "the mean and the second moment of each column", low, [1.0] * d + [FREE_SQUARE] * d, None)),
         (
             "ranks",
-            stage(
-                "ranks", f"{RANK_DEGREES} cosines of the ranks in each column", ranks, _falling(ranks), View.straight(d)
-            ),
+            stage("ranks", f"{degrees} cosines of the ranks in each column", ranks, _falling(ranks), View.straight(d)),
         ),
     ]
     if d > 1:
@@ -91,16 +118,18 @@ def _gaussian_stages(d: int, budget: Budget, rows_per_person: int) -> list[tuple
         lengths = _cosines(1, LENGTH_DEGREES)
         stages += [
             ("scores", stage("pairs", "means, squares and products of standardised columns, rows cut to a length",
-                             pairs, [_pair_weight(f) for f in pairs], View.straight(d, 1.0))),
+                             pairs, [_pair_weight(f, lean) for f in pairs], View.straight(d, 1.0))),
             ("lengths", stage("lengths", f"{LENGTH_DEGREES} cosines of the rank of a row's length",
                               lengths, _falling(lengths), View.straight(1, pooled=True))),
         ]  # fmt: skip
     return stages
 
 
-def _pure_stages(d: int, rows: int, epsilon: float, rows_per_person: int) -> list[tuple[str | None, Measurement]]:
+def _pure_stages(
+    d: int, rows: int, epsilon: float, rows_per_person: int, lean: Focus
+) -> list[tuple[str | None, Measurement]]:
     """Plan cube releases: means, the pooled second moment, cosines of ranks where n allows, lengths."""
-    shares = _pure_shares(d, rows / rows_per_person, epsilon)
+    shares = _pure_shares(d, rows / rows_per_person, epsilon, lean)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
     def stage(name: str, purpose: str, features: Sequence[Feature], view: View | None) -> Measurement:
@@ -127,7 +156,7 @@ def _pure_stages(d: int, rows: int, epsilon: float, rows_per_person: int) -> lis
     return stages
 
 
-def _pure_shares(d: int, rows: float, epsilon: float) -> dict[str, float]:
+def _pure_shares(d: int, rows: float, epsilon: float, lean: Focus) -> dict[str, float]:
     """Share a pure budget: ranks and lengths where their noise allows, the rest between means and T_2.
 
     A kernel query of width s moves by about 1.44 sqrt(d/3)/s^2 when all means err by one unit (the worst of ten
@@ -139,10 +168,10 @@ def _pure_shares(d: int, rows: float, epsilon: float) -> dict[str, float]:
         return cube_deviation(count, sensitivity=2.0, epsilon=share * epsilon) / rows
 
     shares = {}
-    if noise(PURE_RANK_DEGREES * d, PURE_RANK_SHARE) <= MOST_RANK_NOISE:
-        shares["ranks"] = PURE_RANK_SHARE
-    if d > 1 and noise(PURE_LENGTH_DEGREES, PURE_LENGTH_SHARE) <= MOST_LENGTH_NOISE:
-        shares["lengths"] = PURE_LENGTH_SHARE
+    if lean.pure_ranks and noise(PURE_RANK_DEGREES * d, lean.pure_ranks) <= MOST_RANK_NOISE:
+        shares["ranks"] = lean.pure_ranks
+    if d > 1 and noise(PURE_LENGTH_DEGREES, lean.pure_lengths) <= MOST_LENGTH_NOISE:
+        shares["lengths"] = lean.pure_lengths
     means = (1.44 * math.sqrt(d / 3.0) * cube_deviation(d, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
     square = (d / 4.0 * cube_deviation(1, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
     rest = 1.0 - sum(shares.values())
@@ -158,8 +187,8 @@ def _falling(features: Sequence[Feature]) -> list[float]:
     return [feature.degree**-0.5 for feature in features]
 
 
-def _pair_weight(feature: Feature) -> float:
+def _pair_weight(feature: Feature, lean: Focus) -> float:
     """Weigh products by 1, squares so that they come along, means by c (docs/proofs/sensitivity.md, section 9)."""
     if feature.degree == 1:
-        return math.sqrt(MEAN_WEIGHT)
+        return math.sqrt(lean.mean_weight)
     return math.sqrt(0.125) if len(feature.terms[0]) == 1 else 1.0

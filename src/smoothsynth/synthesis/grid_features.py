@@ -149,15 +149,16 @@ class RoundedGridFeatures:
         order = np.argsort(-values, kind="stable")[:limit]
         if values[order[0]] > _VIOLATION - level:
             return Priced(peaks[order], values[order], exact=False)
-        return self._search(guide, dual, limit=limit)
+        return self._search(guide, dual, limit=limit, reached=float(values[order[0]]))
 
-    def _search(self, guide: Array, dual: Array, *, limit: int) -> Priced:
-        """Search for the largest rounded W_k.y, passing over the points that rounding cannot lift that far.
+    def _search(self, guide: Array, dual: Array, *, limit: int, reached: float) -> Priced:
+        """Search for the largest rounded W_k.y, passing over the points that rounding cannot lift above `reached`.
 
         Rounding moves W_k.y by at most |y|_1 / (2L).
         """
         reach = float(np.abs(dual).sum()) / (2 * self.lattice) + _VIOLATION
-        order = np.argsort(-guide, kind="stable")
+        near = np.flatnonzero(guide >= reached - reach)
+        order = near[np.argsort(-guide[near], kind="stable")]
         size = max(1, _BLOCK_ENTRIES // len(dual))
         indices, values = np.empty(0, dtype=np.int64), np.empty(0)
         for first in range(0, len(order), size):

@@ -156,6 +156,19 @@ def test_a_target_outside_the_hull_ends_and_keeps_an_honest_account(scale):
     assert np.linalg.norm(fit.weights @ matrix - target) < start
 
 
+def test_where_it_does_not_converge_the_best_point_seen_is_kept():
+    rng = np.random.default_rng(9)
+    matrix, target = rng.uniform(-1, 1, (500, 20)), rng.uniform(-1, 1, 20)
+    seen = []
+    fit = fit_maximum_entropy(
+        matrix, target, scale=1e-4, max_steps=30, progress=lambda _, __, text: seen.append(float(text.split()[3][:-1]))
+    )
+    assert not fit.converged
+    assert len(seen) == 30
+    assert seen[-1] > 1.1 * min(seen)
+    assert fit.residual == pytest.approx(min(seen), rel=0.01)
+
+
 def test_too_few_steps_are_reported_with_a_remedy():
     matrix, target, base = instance()
     fit = fit_maximum_entropy(matrix, target, scale=0.01, base=base, max_steps=1)

@@ -89,19 +89,20 @@ def _measure_table(study: Study, dimensions: int, *, rows: int) -> Iterator[Rate
     moments = table.moments(max((m.degrees for _, _, m in entrants if isinstance(m, SquaresOnGrid)), default=1))
     for order in study.orders[dimensions]:
         score = score_for(table, order)
+        run = _Run(table, moments, score, score(flat_weights(dimensions)), generator)
         for other, name, mechanism in entrants:
             if other == order:
-                run = _Run(table, moments, score, generator)
                 yield from run.point(mechanism, name, order=order, rounds=study.rounds_at(rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Run:
-    """A table with its moments and a score for queries of one smoothness."""
+    """A table with its moments, a score for queries of one smoothness, and the score of equal weights."""
 
     table: StudyTable
     moments: Array
     score: Score
+    without_data: float
     generator: np.random.Generator
 
     def point(self, mechanism: Mechanism, name: str, *, order: int, rounds: int) -> Iterator[RatePoint]:
@@ -121,7 +122,7 @@ class _Run:
                 rounds=len(errors),
                 error=float(np.mean(errors)),
                 deviation=float(np.std(errors)),
-                without_data=self.score(flat_weights(self.table.dimensions)),
+                without_data=self.without_data,
                 seconds=seconds,
             )
 

@@ -12,7 +12,6 @@ DeVore and Popov, Interpolation of Besov spaces, 1988. Sums over squares, as in 
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -67,7 +66,7 @@ class SplineNorm:
         for level in range(self.levels, -1, -1):
             total += 2.0 ** (-level * self.order) * float(np.abs(integrals).sum())
             if level:
-                integrals = along_axes(integrals, _coarser(level - 1, self.order))
+                integrals = _coarser(integrals, self.order)
         return total
 
 
@@ -89,12 +88,13 @@ def _splines(points: Array, *, degree: int, cells: int) -> tuple[NDArray[np.int6
     return first, values
 
 
-@functools.lru_cache(maxsize=64)
-def _coarser(level: int, degree: int) -> Array:
-    """Write the splines of a level by those of the next:  N(x) = 2^-p sum_k binom(p+1, k) N(2x - k)."""
-    here, finer = 2**level + degree, 2 ** (level + 1) + degree
-    matrix = np.zeros((here, finer))
-    for a, k in itertools.product(range(here), range(degree + 2)):
-        if 0 <= 2 * a - degree + k < finer:
-            matrix[a, 2 * a - degree + k] = math.comb(degree + 1, k) / 2.0**degree
-    return matrix
+def _coarser(integrals: Array, degree: int) -> Array:
+    """Return the integrals at the next coarser scale:  N(x) = 2^-p sum_k binom(p+1, k) N(2x - k),  p the degree."""
+    for axis in range(integrals.ndim):
+        finer = np.moveaxis(integrals, axis, 0)
+        # Splines that do not reach into the cube have no integral.
+        padded = np.pad(finer, [(degree, degree), *[(0, 0)] * (finer.ndim - 1)])
+        last = len(finer) + degree
+        parts = [math.comb(degree + 1, k) / 2.0**degree * padded[k : k + last : 2] for k in range(degree + 2)]
+        integrals = np.moveaxis(np.sum(parts, axis=0), 0, axis)
+    return integrals

@@ -1,0 +1,87 @@
+"""Disturb releases in every way, and look at what is left afterwards (make faults)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks import fault_kills, fault_places
+from benchmarks.fault_site import Site, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def main() -> None:
+    """Run every kind of fault and print what was seen; the exit code is 1 if anything was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=300, help="how many releases to kill; the rest in proportion")
+    parser.add_argument("--rows", type=int, default=50_000, help="rows of the private table")
+    parser.add_argument("--seed", type=int, default=1, help="of the schedule of faults")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.inside:
+        print(json.dumps(asdict(fault_places.on_small_disk(given.inside, given.kills))))
+        return
+    with tempfile.TemporaryDirectory(prefix="smoothsynth-faults-") as place:
+        tallies = []
+        for tally in run(Path(place), given.kills, rows=given.rows, seed=given.seed):
+            tallies.append(tally)
+            print(f"{tally.fault}: {tally.runs} runs, {len(tally.wrong)} wrong", file=sys.stderr, flush=True)
+    if given.json:
+        print(json.dumps([{**asdict(t), "mismatches": t.mismatches} for t in tallies], indent=1))
+    else:
+        _print(tallies)
+    sys.exit(any(tally.wrong for tally in tallies))
+
+
+def run(place: Path, kills: int, *, rows: int, seed: int) -> Iterator[Tally]:
+    """Yield the tally of each kind of fault."""
+    rng = np.random.default_rng(seed)
+    few = max(2, kills // 10)
+    site = Site(place, rows=rows)
+    yield fault_kills.killed(site, kills, rng)
+    yield fault_kills.killed_replacing(site, few, rng)
+    yield fault_kills.interrupted(site, max(4, kills // 4), rng)
+    yield fault_kills.killed_charging(place, kills, rng)
+    yield fault_kills.killed_at_each_call(place)
+    yield fault_places.truncated(site, max(4, kills // 10), rng)
+    yield fault_places.disk_full(place, few)
+    yield fault_places.racing(place, max(1, kills // 50))
+    yield fault_places.permissions_removed(place)
+
+
+def _print(tallies: list[Tally]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Faults, and what was there afterwards")
+    for heading in ("fault", "runs", "releases whole", "releases absent", "noise drawn", "ledger mismatches",
+                    "anything else wrong", "note"):  # fmt: skip
+        table.add_column(heading)
+    for t in tallies:
+        figures = (t.runs, t.whole, t.absent, t.drawn, t.mismatches, len(t.wrong) - t.mismatches)
+        table.add_row(t.fault, *map(str, figures), t.note)
+    screen = Console(width=150)
+    screen.print(table)
+    killed = tallies[0]
+    mismatches = sum(t.mismatches for t in tallies)
+    screen.print(
+        f"kills {killed.runs}, releases whole {killed.whole}, releases absent {killed.absent}, "
+        f"ledger mismatches {mismatches}"
+    )
+    for t in tallies:
+        for text in t.wrong:
+            screen.print(f"WRONG after {t.fault}: {text}", markup=False)
+
+
+if __name__ == "__main__":
+    main()

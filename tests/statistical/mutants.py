@@ -1,0 +1,207 @@
+"""Broken variants of the mechanisms, each a mistake that is easy to make. The audit must catch every one of them.
+
+A mutant is a patch of the library and the cases of the audit that are run while it is broken. Run as a script,
+this prints what caught which.
+"""
+
+import contextlib
+import math
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from unittest.mock import patch
+
+import numpy as np
+
+import smoothsynth as ss
+from smoothsynth import moments, pipeline
+from smoothsynth.audit import mechanisms, releases
+from smoothsynth.audit.case import Case, Finding
+from smoothsynth.audit.run import examine_all
+from smoothsynth.private import noise
+from smoothsynth.private.ledger import Ledger
+from smoothsynth.subspace import NoisySubspace, on_lattice
+
+ALPHA = 1e-6
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    broken: Callable[[], AbstractContextManager]
+    cases: Callable[[], list[Case]]
+    trials: int = 1_500
+
+
+def noise_cases(mechanism):
+    return [case for case in mechanisms._noise_cases() if case.mechanism.startswith(mechanism)]
+
+
+def half_noise(name):
+    """Draw with half the scale that was charged for."""
+    draw = getattr(noise, name)
+    return patch.object(noise, name, lambda count, scale: draw(count, scale / 2))
+
+
+def half_sensitivity():
+    """Say that a row moves a feature by 1, not by 2: right for adding a row, wrong for replacing one."""
+    exact = moments.Measurement.sensitivity.fget
+    return patch.object(moments.Measurement, "sensitivity", property(lambda self: math.ceil(exact(self) / 2)))
+
+
+def independent_cube():
+    """Scale for the largest move of one sum, but draw each sum for itself."""
+    return patch.object(noise, "_draw_cube", noise._draw_laplace)
+
+
+def float_noise():
+    """Draw textbook noise in doubles."""
+
+    def add(sums, *, sensitivity, epsilon):
+        return (np.array(sums, dtype=float) + np.random.laplace(0.0, sensitivity / epsilon, len(sums))).tolist()
+
+    return patch.object(noise, "add_laplace_noise", add)
+
+
+def coarse_noise():
+    """Draw noise in steps of 16: its law is nearly the same, and the residues of the sums shine through."""
+    draw = noise._draw_laplace
+    return patch.object(noise, "_draw_laplace", lambda count, scale: [16 * (z // 16) for z in draw(count, scale)])
+
+
+def truncated_noise():
+    """Cut noise at four scales, to spare the reader strange values."""
+    draw = noise._draw_laplace
+
+    def cut(count, scale):
+        return [max(-int(4 * scale), min(int(4 * scale), z)) for z in draw(count, scale)]
+
+    return patch.object(noise, "_draw_laplace", cut)
+
+
+@contextlib.contextmanager
+def seeded_noise():
+    """Let the seed of a release seed its noise too, so that results can be repeated."""
+    seeded, carry_out = [np.random.default_rng(0)], pipeline.carry_out
+
+    def carry_out_seeded(planned, table, *, seed=None, **settings):
+        seeded[0] = np.random.default_rng(seed)
+        return carry_out(planned, table, seed=seed, **settings)
+
+    def draw(count, scale):
+        return np.rint(seeded[0].laplace(0.0, scale, count)).astype(int).tolist()
+
+    class Secrets:
+        @staticmethod
+        def randbelow(bound):
+            return int(seeded[0].integers(bound))
+
+    with (
+        patch.object(pipeline, "carry_out", carry_out_seeded),
+        patch.object(noise, "_draw_laplace", draw),
+        patch.object(noise, "secrets", Secrets),
+    ):
+        yield
+
+
+def not_charged():
+    """Measure without telling the ledger."""
+    return patch.object(Ledger, "charge", lambda _self, _charge: None)
+
+
+def charged_once():
+    """Charge the first of several measurements only."""
+    charge = Ledger.charge
+    return patch.object(Ledger, "charge", lambda self, one: None if self.charges else charge(self, one))
+
+
+def bare_eigenvalues():
+    """Compute eigenvalues as the paper does, lambda = sqrt(x' A^2 x), with the covariance without noise."""
+    measure_subspace = mechanisms.measure_subspace
+
+    class Bare(NoisySubspace):
+        __slots__ = ("covariance",)
+
+        def eigenvalues(self):
+            return np.linalg.norm(self.covariance @ on_lattice(self.directions()), axis=0)
+
+    def measured(table, measurement, **settings):
+        made = measure_subspace(table, measurement, **settings)
+        rows = np.concatenate([np.column_stack(batch.columns) for batch in table._batches(10**6)])
+        bare = Bare(made.measurement, made.rows, made.start, made.products)
+        object.__setattr__(bare, "covariance", np.cov(rows.T, bias=True))
+        return bare
+
+    return patch.object(mechanisms, "measure_subspace", measured)
+
+
+def own_bounds():
+    """Take the bounds of each column from the data."""
+    release = releases.release
+
+    def with_own_bounds(data, *, schema, **choices):
+        columns = {name: data[name].to_numpy(zero_copy_only=False) for name in schema.names}
+        bounds = {name: ss.Number(float(values.min()), float(values.max())) for name, values in columns.items()}
+        return release(data, schema=ss.Schema(bounds), **choices)
+
+    return patch.object(releases, "release", with_own_bounds)
+
+
+def refused_outliers():
+    """Refuse a table with a value out of bounds, in place of moving the value to the bound."""
+    measure = mechanisms.measure
+
+    def strict(table, measurement, **settings):
+        for batch in table._batches(10**6):
+            if any(np.abs(column.to_numpy(zero_copy_only=False)).max() > 1.0 for column in batch.columns):
+                raise ss.DataError("A value is out of bounds.")
+        return measure(table, measurement, **settings)
+
+    return patch.object(mechanisms, "measure", strict)
+
+
+MUTANTS = [
+    Mutant("half the noise, Laplace", lambda: half_noise("_draw_laplace"), lambda: noise_cases("discrete laplace")),
+    Mutant("half the noise, cube", lambda: half_noise("_draw_cube"), mechanisms._cube_cases),
+    Mutant("half the noise, Gaussian", lambda: half_noise("_draw_gaussian"), lambda: noise_cases("discrete gaussian")),
+    Mutant("half the sensitivity, Laplace", half_sensitivity, mechanisms._laplace_cases),
+    Mutant("half the sensitivity, cube", half_sensitivity, mechanisms._cube_cases),
+    Mutant("half the sensitivity, Gaussian", half_sensitivity, mechanisms._gaussian_cases),
+    Mutant("cube noise drawn sum by sum", independent_cube, mechanisms._cube_cases),
+    Mutant("noise in doubles", float_noise, lambda: noise_cases("discrete laplace")),
+    Mutant("noise in steps of 16", coarse_noise, lambda: noise_cases("discrete laplace")),
+    Mutant("noise cut at four scales", truncated_noise, lambda: noise_cases("discrete laplace")),
+    Mutant("noise from the seed", seeded_noise, lambda: releases.release_cases()[:1], trials=3_000),
+    Mutant("nothing charged", not_charged, lambda: releases.release_cases()[2:3]),
+    Mutant("only the first product charged", charged_once, mechanisms._subspace_cases, trials=4_000),
+    Mutant("eigenvalues without noise", bare_eigenvalues, mechanisms._subspace_cases),
+    Mutant("bounds from the data", own_bounds, lambda: releases.release_cases()[:1], trials=3_000),
+    Mutant("outliers refused", refused_outliers, mechanisms._cube_cases),
+]
+
+
+def attack(mutant: Mutant) -> Finding:
+    """Return the finding that exceeds its claim most, or the highest one if none does."""
+    with mutant.broken():
+        found = examine_all(mutant.cases(), trials=mutant.trials, alpha=ALPHA)
+    return max(found, key=lambda finding: finding.bound - finding.claimed)
+
+
+def main():
+    from rich.console import Console
+
+    from smoothsynth.audit.show import as_terminal_table
+
+    findings = [attack(mutant) for mutant in MUTANTS]
+    named = [
+        replace(finding, mechanism=mutant.name, pair=f"{finding.mechanism}, {finding.pair}", reach=None)
+        for mutant, finding in zip(MUTANTS, findings, strict=True)
+    ]
+    table = as_terminal_table(named, title="Broken on purpose", verdicts=("MISSED", "caught"))
+    Console(width=170).print(table)
+    sys.exit(0 if all(finding.exceeds for finding in findings) else 1)
+
+
+if __name__ == "__main__":
+    main()
