@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint types format audit bench-accuracy bench-speed clean
+.PHONY: help demo test slow lint types format audit bench-accuracy bench-speed faults clean
 
 help: ## Show what can be done
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -51,6 +51,9 @@ bench-accuracy: $(VENV)/.dev ## Accuracy beside the paper's figures and the base
 
 bench-speed: $(VENV)/.dev ## Speed, as ratios within one run
 	$(BIN)/python -m benchmarks.speed
+
+faults: $(VENV)/.dev ## Kill, interrupt and starve hundreds of releases, and look at what is left (KILLS=300)
+	$(BIN)/python -m benchmarks.faults --kills $(or $(KILLS),300)
 
 clean: ## Remove what was built
 	rm -rf $(VENV) build dist demo-release .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -103,7 +103,7 @@ def killed_charging(place: Path, times: int, rng: np.random.Generator, *, early:
         _new_ledger(path)
         process = subprocess.Popen(_charger(path, 100_000, early=early), stdout=subprocess.PIPE)
         process.stdout.readline()
-        time.sleep(rng.uniform(0.0, 0.05))
+        time.sleep(rng.uniform(0.0, 0.15))
         process.kill()
         _judge_charges(path, process.communicate()[0].count(b"n"), tally)
     return tally

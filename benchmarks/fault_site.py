@@ -51,6 +51,7 @@ class Site:
         self.work = work or place / "work"
         self.temporary, self.ledger, self.out = self.work / "tmp", self.work / "people.ledger", self.work / "out"
         self.recorded = self.run = 0
+        self.before: tuple[str, ...] = ()
         if not self.data.exists():
             write_table(self.data, rows)
             SCHEMA.save(self.schema)
@@ -63,7 +64,7 @@ class Site:
         self.run += 1
         reading, writing = os.pipe()
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.witness", str(writing), "release", str(data or self.data),
+            [*self.before, sys.executable, "-m", "benchmarks.witness", str(writing), "release", str(data or self.data),
              "--schema", str(self.schema), "--epsilon", "1", "--ledger", str(self.ledger), "-o", str(self.out),
              "--seed", str(self.run), "--csv", "--quiet", *options],
             cwd=ROOT, pass_fds=[writing], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -94,10 +95,10 @@ class Site:
         shutil.rmtree(self.out, ignore_errors=True)
         return complaint
 
-    def undisturbed(self, tally: Tally, *, keep: Path | None = None, **popen) -> tuple[float, float]:
+    def undisturbed(self, tally: Tally, *, keep: Path | None = None) -> tuple[float, float]:
         """Make a release without a fault: it must succeed and clear away what others left; time its two parts."""
         begin = time.monotonic()
-        process, reading = self.start(**popen)
+        process, reading = self.start()
         self.wait_until_staged(process)
         staged = time.monotonic()
         process.wait(PATIENCE)

@@ -16,7 +16,20 @@ from benchmarks import fault_kills, fault_places
 from benchmarks.fault_site import Site, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+# Each takes the site, a folder, the number of kills and a generator for the schedule.
+KINDS = {
+    "kill": lambda site, _, kills, rng: fault_kills.killed(site, kills, rng),
+    "replace": lambda site, _, kills, rng: fault_kills.killed_replacing(site, max(2, kills // 10), rng),
+    "interrupt": lambda site, _, kills, rng: fault_kills.interrupted(site, max(4, kills // 4), rng),
+    "charge": lambda _, place, kills, rng: fault_kills.killed_charging(place, kills, rng),
+    "call": lambda _, place, *__: fault_kills.killed_at_each_call(place),
+    "truncate": lambda site, _, kills, rng: fault_places.truncated(site, max(4, kills // 10), rng),
+    "disk": lambda _, place, kills, __: fault_places.disk_full(place, max(3, kills // 10)),
+    "race": lambda _, place, kills, __: fault_places.racing(place, max(1, kills // 50)),
+    "permission": lambda _, place, *__: fault_places.permissions_removed(place),
+}
 
 
 def main() -> None:
@@ -26,6 +39,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000, help="rows of the private table")
     parser.add_argument("--seed", type=int, default=1, help="of the schedule of faults")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS, help="these kinds of fault only")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.inside:
@@ -33,7 +47,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="smoothsynth-faults-") as place:
         tallies = []
-        for tally in run(Path(place), given.kills, rows=given.rows, seed=given.seed):
+        for tally in run(Path(place), given.kills, rows=given.rows, seed=given.seed, only=given.only):
             tallies.append(tally)
             print(f"{tally.fault}: {tally.runs} runs, {len(tally.wrong)} wrong", file=sys.stderr, flush=True)
     if given.json:
@@ -43,20 +57,12 @@ def main() -> None:
     sys.exit(any(tally.wrong for tally in tallies))
 
 
-def run(place: Path, kills: int, *, rows: int, seed: int) -> Iterator[Tally]:
+def run(place: Path, kills: int, *, rows: int, seed: int, only: Iterable[str] = KINDS) -> Iterator[Tally]:
     """Yield the tally of each kind of fault."""
-    rng = np.random.default_rng(seed)
-    few = max(2, kills // 10)
     site = Site(place, rows=rows)
-    yield fault_kills.killed(site, kills, rng)
-    yield fault_kills.killed_replacing(site, few, rng)
-    yield fault_kills.interrupted(site, max(4, kills // 4), rng)
-    yield fault_kills.killed_charging(place, kills, rng)
-    yield fault_kills.killed_at_each_call(place)
-    yield fault_places.truncated(site, max(4, kills // 10), rng)
-    yield fault_places.disk_full(place, few)
-    yield fault_places.racing(place, max(1, kills // 50))
-    yield fault_places.permissions_removed(place)
+    for position, kind in enumerate(KINDS):
+        if kind in only:
+            yield KINDS[kind](site, place, kills, np.random.default_rng([seed, position]))
 
 
 def _print(tallies: list[Tally]) -> None:
@@ -72,11 +78,10 @@ def _print(tallies: list[Tally]) -> None:
         table.add_row(t.fault, *map(str, figures), t.note)
     screen = Console(width=150)
     screen.print(table)
-    killed = tallies[0]
-    mismatches = sum(t.mismatches for t in tallies)
+    killed = [t for t in tallies if t.fault.startswith("killed")]
     screen.print(
-        f"kills {killed.runs}, releases whole {killed.whole}, releases absent {killed.absent}, "
-        f"ledger mismatches {mismatches}"
+        f"kills {sum(t.runs for t in killed)}, releases whole {sum(t.whole for t in killed)}, "
+        f"releases absent {sum(t.absent for t in killed)}, ledger mismatches {sum(t.mismatches for t in tallies)}"
     )
     for t in tallies:
         for text in t.wrong:

@@ -32,7 +32,12 @@ PEERS = (
     Peer("mbi", ("mbi==2.0.0", "pandas"), "with_mbi.py", ("mbi-independent",)),
     Peer("dpmm", ("dpmm==0.1.9",), "with_dpmm.py", ("dpmm-mst", "dpmm-privbayes", "dpmm-aim")),
     Peer("opendp", ("opendp[mbi]==0.16.0",), "with_opendp.py", ("opendp-mst", "opendp-aim")),
-    Peer("smartnoise", ("smartnoise-synth==1.0.8",), "with_smartnoise.py", ("smartnoise-mst", "smartnoise-aim")),
+    Peer(
+        "smartnoise",
+        ("torch==2.13.0+cpu", "smartnoise-synth==1.0.8"),
+        "with_smartnoise.py",
+        ("smartnoise-mst", "smartnoise-aim"),
+    ),
 )
 
 
@@ -48,9 +53,7 @@ def python_of(peer: Peer, cache: Path, *, python: str) -> Path:
     try:
         subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True, capture_output=True)
         pip = [str(interpreter), "-m", "pip", "install", "--quiet"]
-        subprocess.run(
-            [*pip, *peer.requirements], check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS
-        )
+        subprocess.run([*pip, *peer.requirements], check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS)
     except subprocess.TimeoutExpired:
         raise InstallError(f"pip did not finish in {INSTALL_SECONDS} s") from None
     except subprocess.CalledProcessError as error:

@@ -56,7 +56,7 @@ def run_peer(
         ending = run_limited(command, seconds=given.limit, memory_mb=given.memory)
         if ending.status != "ok":
             return ending, None
-        # The peer's own clock: without the start of the interpreter and the imports.
+        # The peer's own processor time: without the start of the interpreter and the imports.
         seconds = json.loads(report.read_text(encoding="utf-8"))["seconds"]
         rows = np.loadtxt(output, delimiter=",", skiprows=1, ndmin=2).astype(np.int64)
         return Ending("ok", seconds, ending.memory_mb), rows
@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--bins", type=int, default=32, help="equal-width bins per column")
-    parser.add_argument("--limit", type=float, default=600, help="seconds per run")
+    parser.add_argument("--limit", type=float, default=600, help="processor seconds per run")
     parser.add_argument("--memory", type=float, default=8192, help="MB per run")
     parser.add_argument("--python", default=PYTHON, help="interpreter for the peers' environments")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the peers' environments")

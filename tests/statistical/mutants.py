@@ -18,10 +18,11 @@ import smoothsynth as ss
 from smoothsynth import moments, pipeline
 from smoothsynth.audit import mechanisms, releases
 from smoothsynth.audit.case import Case, Finding
+from smoothsynth.audit.pairs import EDGE, pair
 from smoothsynth.audit.run import examine_all
 from smoothsynth.private import noise
 from smoothsynth.private.ledger import Ledger
-from smoothsynth.subspace import NoisySubspace, on_lattice
+from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, on_lattice
 
 ALPHA = 1e-6
 
@@ -36,6 +37,16 @@ class Mutant:
 
 def noise_cases(mechanism):
     return [case for case in mechanisms._noise_cases() if case.mechanism.startswith(mechanism)]
+
+
+def small_release():
+    corners = pair((1.0, 1.0), (-EDGE, -EDGE), rows=2)
+    return [releases.release_case("automatic", corners, epsilon=1.0)]
+
+
+def three_products():
+    tables = pair((EDGE,), (-1.0,), rows=50, stay=-1.0)
+    return [mechanisms.subspace_case(SubspaceMeasurement(1, 1, 3, epsilon=1.0), tables)]
 
 
 def half_noise(name):
@@ -163,21 +174,21 @@ def refused_outliers():
 
 MUTANTS = [
     Mutant("half the noise, Laplace", lambda: half_noise("_draw_laplace"), lambda: noise_cases("discrete laplace")),
-    Mutant("half the noise, cube", lambda: half_noise("_draw_cube"), mechanisms._cube_cases),
+    Mutant("half the noise, cube", lambda: half_noise("_draw_cube"), lambda: mechanisms._cube_cases()[:2], 2_500),
     Mutant("half the noise, Gaussian", lambda: half_noise("_draw_gaussian"), lambda: noise_cases("discrete gaussian")),
     Mutant("half the sensitivity, Laplace", half_sensitivity, mechanisms._laplace_cases),
-    Mutant("half the sensitivity, cube", half_sensitivity, mechanisms._cube_cases),
-    Mutant("half the sensitivity, Gaussian", half_sensitivity, mechanisms._gaussian_cases),
-    Mutant("cube noise drawn sum by sum", independent_cube, mechanisms._cube_cases),
+    Mutant("half the sensitivity, cube", half_sensitivity, lambda: mechanisms._cube_cases()[:2], 2_500),
+    Mutant("half the sensitivity, Gaussian", half_sensitivity, lambda: mechanisms._gaussian_cases()[:2]),
+    Mutant("cube noise drawn sum by sum", independent_cube, lambda: mechanisms._cube_cases()[:2], 4_000),
     Mutant("noise in doubles", float_noise, lambda: noise_cases("discrete laplace")),
     Mutant("noise in steps of 16", coarse_noise, lambda: noise_cases("discrete laplace")),
     Mutant("noise cut at four scales", truncated_noise, lambda: noise_cases("discrete laplace")),
-    Mutant("noise from the seed", seeded_noise, lambda: releases.release_cases()[:1], trials=3_000),
-    Mutant("nothing charged", not_charged, lambda: releases.release_cases()[2:3]),
-    Mutant("only the first product charged", charged_once, mechanisms._subspace_cases, trials=4_000),
-    Mutant("eigenvalues without noise", bare_eigenvalues, mechanisms._subspace_cases),
-    Mutant("bounds from the data", own_bounds, lambda: releases.release_cases()[:1], trials=3_000),
-    Mutant("outliers refused", refused_outliers, mechanisms._cube_cases),
+    Mutant("noise from the seed", seeded_noise, small_release, 2_000),
+    Mutant("nothing charged", not_charged, mechanisms._laplace_cases, 500),
+    Mutant("only the first of three charged", charged_once, three_products, 1_500),
+    Mutant("eigenvalues without noise", bare_eigenvalues, mechanisms._subspace_cases, 700),
+    Mutant("bounds from the data", own_bounds, small_release, 2_000),
+    Mutant("outliers refused", refused_outliers, mechanisms._cube_cases, 1_000),
 ]
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     # What is looked at, by name: scores (doubles) or codes (integers), one line for each trial.
     Looks = dict[str, NDArray[Any]]
 
-# Trials between two reports of progress.
-_CHUNK = 500
+# Trials that are drawn and held in full at once; then only what is looked at is kept.
+_CHUNK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,9 @@ class Finding:
         return {**asdict(self), "exceeds": self.exceeds}
 
 
-def examine(
-    case: Case, *, trials: int, alpha: float, progress: Callable[[int], None] | None = None
-) -> tuple[Finding, ...]:
+def examine(case: Case, *, trials: int, alpha: float) -> tuple[Finding, ...]:
     """Run a case on both tables and bound epsilon by each thing that is looked at; all hold with 1 - alpha."""
-    first, second = (_run(case, side, trials, progress) for side in (0, 1))
+    first, second = (_run(case, side, trials) for side in (0, 1))
     return tuple(
         Finding(
             mechanism=case.mechanism,
@@ -88,12 +86,7 @@ def examine(
     )
 
 
-def _run(case: Case, side: int, trials: int, progress: Callable[[int], None] | None) -> Looks:
-    parts: list[Looks] = []
-    while trials > 0:
-        count = min(trials, max(_CHUNK, round(_CHUNK * case.share)))
-        parts.append(case.draw(side, count))
-        trials -= count
-        if progress is not None:
-            progress(count)
+def _run(case: Case, side: int, trials: int) -> Looks:
+    counts = [min(_CHUNK, trials - done) for done in range(0, trials, _CHUNK)]
+    parts = [case.draw(side, count) for count in counts]
     return {look: np.concatenate([part[look] for part in parts]) for look in parts[0]}

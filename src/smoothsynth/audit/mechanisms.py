@@ -102,7 +102,8 @@ def measurement_case(measurement: Measurement, tables: Pair, *, share: float = 1
             "low bits": low_bits.codes(numbers),
         }
 
-    claim = claim_of(once(0)[1].charges, delta=DELTA)
+    # A table that is refused is not charged.
+    claim = claim_of(once(0)[1].charges or once(1)[1].charges, delta=DELTA)
     reach = _reach(*centres, charge=charge)
     return Case(f"{measurement.mechanism}: {measurement.purpose}", tables.words, claim, reach, draw, share)
 

@@ -48,7 +48,7 @@ class Candidates:
 
 
 def hypercube(count: int, dimensions: int, *, generator: np.random.Generator) -> Candidates:  # noqa: TID251
-    """Draw points uniformly from [-1, 1]^d (the paper, section 4, "hypercube")."""
+    """Draw points uniformly from [-1, 1]^d: the "hypercube" of the paper's appendix, not rounded to its grid."""
     _refuse_empty(count, dimensions, what="count")
     points = generator.uniform(-1.0, 1.0, (count, dimensions))
     return Candidates(points, np.full(count, 1.0 / count), "hypercube")
@@ -57,7 +57,7 @@ def hypercube(count: int, dimensions: int, *, generator: np.random.Generator) ->
 def grid(levels: int, dimensions: int) -> Candidates:
     """Return the paper's full grid {a_k}^d, the last column running fastest.
 
-    a_k = (2k + 1 - N) / N,   k = 0 .. N-1      (Algorithm 1, step 2)
+    a_k = (2k + 1 - N) / N,   k = 0 .. N-1      (Algorithm 1, notations)
     """
     _refuse_empty(levels, dimensions, what="levels")
     count = levels**dimensions

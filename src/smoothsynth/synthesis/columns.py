@@ -34,13 +34,14 @@ _TINY = 1e-300
 class Columns:
     """Masses on cells, one line for each coordinate; lines with fewer cells are filled up with empty ones.
 
-    `places` are the centres of the cells (the values themselves where a column has few), `edges` their ends.
+    `places` are the centres of the cells, `edges` their ends. In an `exact` line the places are the only values.
     """
 
     places: Array
     edges: Array
     base: Array
     masses: Array
+    exact: NDArray[np.bool_]
     converged: bool = True
     steps: int = 0
 
@@ -67,11 +68,17 @@ class Columns:
         return np.cumsum(self.masses, axis=1) - self.masses / 2.0
 
     def probabilities(self, coordinate: int, values: Array) -> Array:
-        """Return the distribution function of one coordinate."""
+        """Return the distribution function of one coordinate; at a value of an exact line, halfway up its step."""
+        if self.exact[coordinate]:
+            used = self.base[coordinate] > 0.0
+            return np.interp(values, self.places[coordinate][used], self.middles()[coordinate][used])
         return np.interp(values, self.edges[coordinate], self._cumulated(coordinate))
 
     def quantiles(self, coordinate: int, levels: Array) -> Array:
         """Return quantiles of one coordinate, evenly spread inside a cell."""
+        if self.exact[coordinate]:
+            cell = np.searchsorted(self._cumulated(coordinate)[1:-1], levels, side="right")
+            return self.places[coordinate][cell]
         return np.interp(levels, self._cumulated(coordinate), self.edges[coordinate])
 
     def _cumulated(self, coordinate: int) -> Array:
@@ -90,7 +97,7 @@ def flat_columns(schema: Schema) -> Columns:
         places[line, : len(centres)], edges[line, : len(ends)] = centres, ends
         # A value of a column that has few counts once; a cell of the fine grid counts by its width.
         base[line, : len(centres)] = np.diff(ends) / 2.0 if len(centres) == len(fine) else 1.0 / len(centres)
-    return Columns(places, edges, base, base)
+    return Columns(places, edges, base, base, np.array([len(centres) < len(fine) for centres, _ in lines]))
 
 
 def tilt(columns: Columns, functions: Array, values: Array, scale: Array, *, base: Array | None = None) -> Columns:

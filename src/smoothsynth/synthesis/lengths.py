@@ -1,17 +1,23 @@
-"""The distribution of the length of rows: one number a row that every radial query depends on."""
+"""The lengths of rows: one number a row that every radial query depends on.
+
+Measured are cosines of the rank of a row's mean square. What is known of them is put on rows that the model would produce,
+seen through the same view, as maximum-entropy weights: so whatever the lengths are like (spread, few values, a single
+one), the model is compared with the release on equal terms.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.basis import chebyshev
+from smoothsynth.basis import evaluate
+from smoothsynth.lattice import LATTICE
 from smoothsynth.synthesis.copula import retarget, standard_functions
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 from smoothsynth.synthesis.placing import correlated, place, scores
-from smoothsynth.synthesis.sample import generator, systematic
+from smoothsynth.synthesis.sample import generator as seeded
+from smoothsynth.synthesis.sample import systematic
 from smoothsynth.view import knot_places
 
 if TYPE_CHECKING:
@@ -24,9 +30,10 @@ if TYPE_CHECKING:
 
 _SIMULATED = 6000
 _FLAT_SHARE = 0.1
-_CELLS = 400
-# Rows are chosen so that their lengths have the measured distribution, up to this degree of cosines.
-_DEGREES = 6
+_FLAT = 400
+_ROUNDS = 5
+# Weights are flattened until so large a share of the rows counts: else few rows would stand for all.
+_LEAST_COUNTING = 0.25
 
 
 def mean_square(rows: Array) -> Array:
@@ -34,87 +41,82 @@ def mean_square(rows: Array) -> Array:
     return np.asarray(np.mean(rows**2, axis=1))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lengths:
-    """A distribution of the mean square of rows: its function on a grid of places."""
-
-    places: Array
-    probabilities: Array
-
-    @property
-    def mean(self) -> float:
-        """The mean."""
-        middles = (self.places[1:] + self.places[:-1]) / 2.0
-        return float(np.diff(self.probabilities) @ middles)
-
-    def at(self, values: Array) -> Array:
-        """Return the distribution function."""
-        return np.interp(values, self.places, self.probabilities)
-
-
-def expected_lengths(columns: Columns, correlation: Array) -> Lengths:
-    """Return the lengths of rows of the model, with a flat share around them for what the model may miss."""
-    drawn = scores(_SIMULATED, columns.count, generator=generator(5))
-    found = np.sort(mean_square(place(correlated(drawn, correlation), columns)))
-    low, high = np.quantile(found, [0.005, 0.995])
-    low, high = max(2 * low - high, 0.0), min(2 * high - low, 1.0)
-    places = np.unique(
-        np.concatenate([np.linspace(low, high, _CELLS), np.quantile(found, np.linspace(0.0, 1.0, _CELLS)), [0.0, 1.0]])
-    )
-    own = np.interp(places, found, np.linspace(0.0, 1.0, _SIMULATED), left=0.0, right=1.0)
+def expected_ranks(columns: Columns, correlation: Array) -> Array:
+    """Return the model's distribution function of t at the knots of a view, with a flat share around it."""
+    found = np.sort(mean_square(place(_simulated(columns, correlation), columns)))
+    low, high = _reach(found)
+    places = (knot_places() + 1.0) / 2.0
+    own = np.searchsorted(found, places, side="right") / len(found)
     flat = np.clip((places - low) / max(high - low, 1e-9), 0.0, 1.0)
-    return Lengths(places, (1.0 - _FLAT_SHARE) * own + _FLAT_SHARE * flat)
+    return np.asarray((1.0 - _FLAT_SHARE) * own + _FLAT_SHARE * flat)
 
 
-def at_knots(lengths: Lengths) -> Array:
-    """Return the distribution function where a pooled view has its knots."""
-    return lengths.at((knot_places() + 1.0) / 2.0)
+def scale_to_lengths(columns: Columns, correlation: Array, noisy: NoisyMoments, *, mean: float | None) -> Columns:
+    """Scale the variances of all columns together until rows have the right mean square.
 
-
-def learn_lengths(expected: Lengths, noisy: NoisyMoments) -> Lengths:
-    """Tilt the expected lengths until their cosines agree with the noisy ones within noise."""
-    base = np.diff(expected.probabilities)
-    inside = base > 1e-12
-    middles = ((expected.probabilities[1:] + expected.probabilities[:-1]) / 2.0)[inside]
-    degree = max(feature.degree for feature in noisy.features)
-    cosines = chebyshev(np.cos(np.pi * middles)[:, None], degree)[1:, 0]
-    chosen = cosines[[feature.degree - 1 for feature in noisy.features]].T
-    found = fit_maximum_entropy(
-        np.ascontiguousarray(chosen), noisy.values, scale=noisy.deviations, base=base[inside] / base[inside].sum()
-    )
-    masses = np.zeros(len(base))
-    masses[inside] = found.weights
-    return Lengths(expected.places, np.concatenate([[0.0], np.cumsum(masses)]))
-
-
-def scaled_to(columns: Columns, correlation: Array, mean: float) -> Columns:
-    """Scale the variances of all columns together until rows have the given mean square."""
-    drawn = correlated(scores(_SIMULATED, columns.count, generator=generator(5)), correlation)
+    The right one is `mean` where it is known better, else that of the model's rows weighted by the noisy cosines.
+    """
+    drawn = _simulated(columns, correlation)
     functions, first, second = standard_functions(columns)
     spread = float(np.mean(columns.deviations() ** 2))
     start, factor = columns, 1.0
-    for _ in range(5):
-        gap = mean - float(mean_square(place(drawn, columns)).mean())
-        factor = float(np.clip(factor * (1.0 + gap / spread), 0.3, 3.0))
+    for _ in range(_ROUNDS):
+        lengths = mean_square(place(drawn, columns))
+        right = mean if mean is not None else _weighted_mean(lengths, noisy)
+        factor = float(np.clip(factor * (1.0 + (right - lengths.mean()) / spread), 0.3, 3.0))
         columns = retarget(start, functions, first, second * factor)
     return columns
+
+
+def _reach(lengths: Array) -> tuple[float, float]:
+    """Return an interval that reaches beyond the lengths on both sides by their own spread."""
+    low, high = np.quantile(lengths, [0.005, 0.995])
+    return float(max(2 * low - high, 0.0)), float(min(2 * high - low, 1.0))
+
+
+def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> float:
+    """Return the mean square of rows after the noisy cosines, with a flat share for lengths the model misses."""
+    view = noisy.measurement.view
+    if view is None:
+        raise ValueError("lengths are measured through a view")
+    places = np.concatenate([lengths, np.linspace(*_reach(lengths), _FLAT)])
+    base = np.concatenate(
+        [np.full(len(lengths), (1.0 - _FLAT_SHARE) / len(lengths)), np.full(_FLAT, _FLAT_SHARE / _FLAT)]
+    )
+    bent = view.bend(0, np.floor((2.0 * places - 1.0) * LATTICE)) / LATTICE
+    seen = evaluate(noisy.features, bent[:, None])
+    return float(fit_maximum_entropy(seen, noisy.values, scale=noisy.deviations, base=base).weights @ places)
+
+
+def length_weights(rows: Array, noisy: NoisyMoments) -> Array:
+    """Weigh rows so that their lengths, seen through the view, have the noisy cosines within noise."""
+    seen = noisy.measurement.evaluate(rows)
+    return fit_maximum_entropy(seen, noisy.values, scale=noisy.deviations).weights
 
 
 def choose_rows(
     drawn: Array,
     columns: Columns,
-    lengths: Lengths,
+    noisy: NoisyMoments,
     count: int,
     *,
     generator: np.random.Generator,  # noqa: TID251
 ) -> Array:
-    """Choose scores so that the rows placed by them have the given distribution of lengths, and place them."""
-    weights = np.full(len(drawn), 1.0 / len(drawn))
-    base = weights
+    """Choose scores so that the rows placed by them have the measured lengths, and place them."""
+    weights: Array | None = None
     for _ in range(2):
-        levels = lengths.at(mean_square(place(drawn, columns, weights=weights)))
-        cosines = chebyshev(np.cos(np.pi * levels)[:, None], _DEGREES)[1:, 0].T
-        found = fit_maximum_entropy(np.ascontiguousarray(cosines), np.zeros(_DEGREES), scale=0.02, base=base)
-        weights = found.weights
-    picked = systematic(weights, count, generator=generator)
+        weights = _flattened(length_weights(place(drawn, columns, weights=weights), noisy))
+    picked = systematic(np.asarray(weights), count, generator=generator)
     return place(drawn[picked], columns, generator=generator)
+
+
+def _simulated(columns: Columns, correlation: Array) -> Array:
+    return correlated(scores(_SIMULATED, columns.count, generator=seeded(5)), correlation)
+
+
+def _flattened(weights: Array) -> Array:
+    """Take roots of the weights until enough rows count (their effective number is 1 / sum w^2)."""
+    while 1.0 / np.sum(weights**2) < _LEAST_COUNTING * len(weights):
+        weights = np.sqrt(weights)
+        weights = weights / weights.sum()
+    return weights

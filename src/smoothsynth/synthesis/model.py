@@ -14,14 +14,7 @@ from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.columns import Columns, flat_columns, tilt
 from smoothsynth.synthesis.copula import learn_pairs
 from smoothsynth.synthesis.independent import fit_independent, separable
-from smoothsynth.synthesis.lengths import (
-    Lengths,
-    at_knots,
-    choose_rows,
-    expected_lengths,
-    learn_lengths,
-    scaled_to,
-)
+from smoothsynth.synthesis.lengths import choose_rows, expected_ranks, scale_to_lengths
 from smoothsynth.synthesis.looks import FLAT_SHARE, length_view, rank_view, score_view
 from smoothsynth.synthesis.placing import correlated, place, scores
 
@@ -47,7 +40,7 @@ class Model:
     columns: Columns
     correlation: Array
     low: tuple[NoisyMoments, ...] = ()
-    lengths: Lengths | None = None
+    lengths: NoisyMoments | None = None
 
     def look(self, kind: str | None) -> View | None:
         """Return the view that a stage of this kind shall use."""
@@ -58,7 +51,7 @@ class Model:
         if kind == "scores":
             return score_view(self.columns)
         if kind == "lengths":
-            return length_view(at_knots(expected_lengths(self.columns, self.correlation)))
+            return length_view(expected_ranks(self.columns, self.correlation))
         raise PlanError(f"There is no look {kind!r}.")
 
     def learn(self, kind: str | None, noisy: NoisyMoments) -> Model:
@@ -80,9 +73,9 @@ class Model:
 
         Under pure epsilon the mean is known better from the pooled second moment, measured before.
         """
-        lengths = learn_lengths(expected_lengths(self.columns, self.correlation), noisy)
-        mean = lengths.mean if noisy.measurement.multiplier is not None else _pooled_mean_square(self.low)
-        return replace(self, lengths=lengths, columns=scaled_to(self.columns, self.correlation, mean))
+        mean = None if noisy.measurement.multiplier is not None else _pooled_mean_square(self.low)
+        columns = scale_to_lengths(self.columns, self.correlation, noisy, mean=mean)
+        return replace(self, lengths=noisy, columns=columns)
 
     def rows(self, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
         """Draw rows: their columns have the model's densities almost exactly, whatever their number."""
