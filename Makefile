@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint types format audit bench-accuracy bench-speed faults clean
+.PHONY: help picture demo test slow lint types format audit bench-accuracy bench-speed faults clean
 
 help: ## Show what can be done
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -57,3 +57,6 @@ faults: $(VENV)/.dev ## Kill, interrupt and starve hundreds of releases, and loo
 
 clean: ## Remove what was built
 	rm -rf $(VENV) build dist demo-release .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+picture: $(VENV)/.dev ## Draw the picture of the README again
+	$(BIN)/python -m benchmarks.picture

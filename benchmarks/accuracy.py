@@ -78,6 +78,7 @@ def jobs(data: Sequence[str], given: argparse.Namespace) -> Iterator[Job]:
 def run(data: Sequence[DataSet], given: argparse.Namespace, *, progress: Progress) -> list[Result]:
     """Run what is not yet in the results file of the output folder, and return all results that were asked for."""
     path = given.output / "results.csv"
+    _mend(path)
     by_name = {one.name: one for one in data}
     todo = list(jobs(list(by_name), given))
     results = {result.job: result for result in read_results(path)}
@@ -132,7 +133,7 @@ def _result(row: dict[str, str]) -> Result:
 
 
 def _append(path: Path, result: Result) -> None:
-    new = not path.is_file()
+    new = not path.is_file() or not path.stat().st_size
     job = result.job
     key = (job.data, job.epsilon, job.delta, job.method, job.round, job.queries)
     with path.open("a", encoding="utf-8", newline="") as file:
@@ -141,6 +142,13 @@ def _append(path: Path, result: Result) -> None:
             writer.writerow(COLUMNS)
         figures = [f"{result.figures[name]:.6g}" for name in FIGURES]
         writer.writerow([*("" if k is None else k for k in key), *figures, f"{result.seconds:.3f}", result.status])
+
+
+def _mend(path: Path) -> None:
+    """Drop a last line that a run did not finish writing."""
+    if path.is_file():
+        whole = path.read_bytes()
+        path.write_bytes(whole[: whole.rfind(b"\n") + 1])
 
 
 def peers(path: Path, given: argparse.Namespace, names: Sequence[str]) -> list[Result]:

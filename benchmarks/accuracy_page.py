@@ -199,7 +199,8 @@ text{fill:var(--ink);font:11px system-ui,sans-serif}.name{text-anchor:end}.name.
 .e3{fill:var(--e3);stroke:var(--e3)}.free{fill:var(--free);stroke:var(--free)}g.open{fill:var(--page);stroke-width:1.5}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.85rem}
 th,td{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-th:first-child,.text th,.text td{text-align:left}tr.ours{background:var(--band)}
+th:first-child,.text th,.text td{text-align:left}
+.text td:nth-child(n+3){white-space:normal;min-width:4.5rem}tr.ours{background:var(--band)}
 </style></head><body><h1>Accuracy of smoothsynth</h1><p>{{note}}</p>
 <p>Every measure is of the same one table, on rows scaled to [-1, 1] by public bounds. Further left is better. A mark is
 the mean of the rounds, its bar their least and largest figure. Other private methods draw their noise as their authors

@@ -44,7 +44,7 @@ def synthesize(table: pl.DataFrame, algorithm, *, bins: int, rho: float) -> pl.D
 if __name__ == "__main__":
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     np.random.seed(job["round"])
-    # Pairs, as the other two AIMs have it by default; every triple of 32 bins would need 42 GB for 100 columns.
+    # Pairs, the default of the other two AIMs; every triple of 32 bins would hold 42 GB of counts for 100 columns.
     algorithm = {"opendp-mst": dp.mbi.MST(), "opendp-aim": dp.mbi.AIM(queries=2)}[job["method"]]
     table = pl.read_csv(job["table"])
     started = time.process_time()

@@ -1,1 +1,1 @@
-"""Post-processing of noisy moments: candidates, weights and rows; nothing here can reach private rows."""
+"""From noisy moments to rows. Post-processing only (docs/proofs/post-processing.md): cannot import private/."""
