@@ -59,6 +59,10 @@ def tables(
     screen = console(width=170)
     for table in made:
         screen.print(as_terminal_table(table))
-    note = f"{rounds} rounds, {queries:,} queries per sigma; runs as printed are not private and have no receipt."
+    note = (
+        f"{rounds} rounds, {queries:,} queries per sigma. Runs as printed are not private and have no receipt; like the "
+        "paper's figures they scale columns by the data's own range, the private runs and baselines by public bounds, so "
+        "only on CRM (where both are 0 to 1) are the queries the same."
+    )
     (output / "tables.html").write_text(as_page(made, note=note), encoding="utf-8")
     typer.echo(f"{note} Wrote {output / 'results.csv'} and {output / 'tables.html'}.")

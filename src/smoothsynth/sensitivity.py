@@ -27,11 +27,28 @@ def l1_sensitivity(features: Sequence[Feature], weights: Sequence[float]) -> flo
     """Bound  max_{x,x'} sum_r w_r |phi_r(x) - phi_r(x')|  (docs/proofs/sensitivity.md, sections 2 and 5).
 
     Features of one coordinate: the sum over coordinates of  max_s sum_k w_k (1 - cos k s),
-    which is exact. All other features add at most 2 w_r each.
+    which is exact. All other features add at most 2 w_r each. The full tensor {0..t-1}^d with equal weights has
+    t^(d-1) (t + m_t),  m_t = -min_s sum_{r<t} cos(r s),  which is exact too.
     """
+    whole = _full_tensor(features, weights)
+    if whole is not None:
+        return whole
     columns, others = _split(features, weights)
     alone = sum(_largest_l1(tuple(sorted(column.items()))) for column in columns.values())
     return alone + 2.0 * math.fsum(others)
+
+
+def _full_tensor(features: Sequence[Feature], weights: Sequence[float]) -> float | None:
+    """Return the exact L1 sensitivity of a full tensor with equal weights, or None for other sets."""
+    if any(feature.pooled for feature in features) or len(set(weights)) != 1 or len(set(features)) != len(features):
+        return None
+    d = 1 + max(c for feature in features for c, _ in feature.terms[0])
+    t = 1 + max(k for feature in features for _, k in feature.terms[0])
+    if len(features) != t**d - 1:
+        return None
+    # sum_{r<t} (1 - cos r s) = t - D(s), so its maximum over s is t + m_t.
+    one = _largest_l1(tuple((k, 1.0) for k in range(1, t)))
+    return float(weights[0]) * t ** (d - 1) * one * (1.0 + 1e-12)
 
 
 def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float]) -> float:

@@ -87,3 +87,16 @@ def test_a_repeated_feature_counts_twice():
     twice = [term_feature((0, 1)), term_feature((0, 1))]
     assert l1_sensitivity(twice, [1.0, 1.0]) == pytest.approx(4.0)
     assert l2_sensitivity(twice, [1.0, 1.0]) == pytest.approx(math.sqrt(8.0), rel=1e-5)
+
+
+@pytest.mark.parametrize(("t", "d", "factor"), [(2, 8, 1.0), (3, 3, 1.042), (8, 2, 1.144)])
+def test_the_full_tensor_is_exact(t, d, factor):
+    """The paper scales its noise for t^d; the exact sensitivity is c_t times that (PRIVACY: c_2 = 1, c_3 = 1.042)."""
+    features = tensor(t, d)
+    bound = l1_sensitivity(features, [1.0] * len(features))
+    assert bound == pytest.approx(factor * t**d, rel=2e-3)
+    s = np.cos(np.linspace(0, np.pi, 4001))
+    lowest_place = s[np.argmin(evaluate([term_feature((0, k)) for k in range(1, t)], s[:, None]).sum(axis=1))]
+    x, y = np.ones((1, d)), np.concatenate([[lowest_place], np.ones(d - 1)])[None, :]
+    attained = np.abs(evaluate(features, x) - evaluate(features, y)).sum()
+    assert attained == pytest.approx(bound, rel=1e-5)

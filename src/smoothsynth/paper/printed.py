@@ -2,7 +2,7 @@
 
 Nothing here may reach a release: the constants understate the noise that the stated epsilon needs (see
 docs/proofs), so what they make is marked and has no receipt. Source: Jin et al., Algorithm 1 (step 1,
-step 9), section 3.2, Algorithm 2 with Theorem 3.5, the rule for R of the last appendix, and Tables 2 to 6.
+step 9), section 3.2, Algorithm 2 with Theorem 3.6, the rule for R of the last appendix, and Tables 2 to 6.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The noise is scaled by the largest entry of X, which is right for one changed entry of A and not for one
 changed row; the eigenvalues and the centre come from the un-noised table. For reproducing the paper only.
-Source: Jin et al., Algorithm 2, Corollary 3.1 and Theorem 3.5.
+Source: Jin et al., Algorithm 2, Corollary 3.5 and Theorem 3.6.
 """
 
 from __future__ import annotations
