@@ -10,7 +10,7 @@ import html
 import math
 from typing import TYPE_CHECKING
 
-from benchmarks.accuracy_summary import MEASURES, OURS, at_budget, budgets, paper_ratios, peer_ratios
+from benchmarks.accuracy_summary import MEASURES, OURS, PAPER, at_budget, budgets, paper_ratios, peer_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +81,12 @@ def _group(lines: Sequence[Line], fact: Facts, delta: float, epsilons: Sequence[
     for epsilon in epsilons:
         for line in at_budget(lines, fact, epsilon=epsilon, delta=delta):
             found[line.method, line.epsilon] = line
-    return [line for line in found.values() if line.mean]
+    return sorted((line for line in found.values() if line.mean), key=_rank)
+
+
+def _rank(line: Line) -> int:
+    """Put the paper first, then ours, then what has a budget, then what needs none."""
+    return 0 if line.method.startswith(PAPER) else 1 if line.method == OURS else 2 if line.epsilon is not None else 3
 
 
 def _error(name: str, figures: dict[str, float]) -> float:

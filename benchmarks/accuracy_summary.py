@@ -23,7 +23,7 @@ OURS = "smoothsynth"
 PAPER = "paper, as printed (not private)"
 MEASURES = {
     **{f"rel_{s}": f"worst relative error, \N{GREEK SMALL LETTER SIGMA} = {s}" for s in SIGMAS},
-    "narrow": "narrow kernels on 1-3 columns, mean error",
+    "narrow": "narrow kernels, mean error",
     "ridge": "tanh(w.x + c), mean error",
     "polynomial": "polynomials to degree 3, mean error",
     "w1": "Wasserstein distance, mean of columns",
@@ -234,4 +234,4 @@ def _comparison(ours: Line, name: str, other: float, who: str, *, pairs: bool) -
     ratio = ours.mean[name] / other
     asked = name != "corr" or pairs
     mark = "" if not asked else " *" if ratio > ASKED[name] else ""
-    return f"{ratio:.2f}{mark} = {ours.mean[name]:.4f} / {other:.4f} ({who})" + ("" if asked else ", not asked")
+    return f"{ratio:.3f}{mark} = {ours.mean[name]:.4f} / {other:.4f} ({who})" + ("" if asked else ", not asked")

@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import smoothsynth as ss
+
+# A slow machine is not a failure.
+settings.register_profile("smoothsynth", deadline=None)
+settings.load_profile("smoothsynth")
 
 
 @pytest.fixture

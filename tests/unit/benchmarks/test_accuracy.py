@@ -171,14 +171,14 @@ def test_ratios_to_the_best_of_the_others():
     ]
     cells = peer_ratios(lines, [WDBC]).lines[0]
     assert cells[1] == "1, 0"
-    assert cells[2] == "0.60 * = 0.1200 / 0.2000 (MST)"
-    assert cells[4] == "0.60 = 0.1200 / 0.2000 (MST)"
+    assert cells[2] == "0.600 * = 0.1200 / 0.2000 (MST)"
+    assert cells[4] == "0.600 = 0.1200 / 0.2000 (MST)"
     assert cells[5].endswith("not asked")
 
 
 def test_the_bar_stands_beside_the_others_at_its_budget():
     rows = peer_ratios([line(OURS, figures(0.118), delta=1e-10)], [WDBC]).lines
-    assert rows[1][1:3] == ("1, 1e-10, bar", "0.50 = 0.1180 / 0.2360 (bar)")
+    assert rows[1][1:3] == ("1, 1e-10, bar", "0.500 = 0.1180 / 0.2360 (bar)")
 
 
 def test_an_axis_puts_figures_in_order_and_in_sight():

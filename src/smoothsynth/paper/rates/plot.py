@@ -27,8 +27,8 @@ def draw_rates(slopes: Sequence[RateSlope], points: Sequence[RatePoint]) -> str:
     """Draw every d and K; solid lines are measured, dashed ones have the slope of the theory."""
     names = list(dict.fromkeys(line.mechanism for line in slopes))
     rows = sorted({line.dimensions for line in slopes})
-    columns = sorted({line.order for line in slopes})
-    width, height = _WIDTH * len(columns) + 20, _HEAD + _HEIGHT * len(rows) + 10
+    orders = {d: sorted({line.order for line in slopes if line.dimensions == d}) for d in rows}
+    width, height = _WIDTH * max(map(len, orders.values())) + 20, _HEAD + _HEIGHT * len(rows) + 10
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         "<title>Error against the number of rows</title>",
@@ -39,12 +39,11 @@ def draw_rates(slopes: Sequence[RateSlope], points: Sequence[RatePoint]) -> str:
         *_legend(names),
     ]
     for row, d in enumerate(rows):
-        for column, K in enumerate(columns):
+        for column, K in enumerate(orders[d]):
             here = [line for line in slopes if (line.dimensions, line.order) == (d, K)]
-            if here:
-                own = [p for p in points if (p.dimensions, p.order) == (d, K)]
-                frame = _Frame.around(own, x=10 + column * _WIDTH, y=_HEAD + row * _HEIGHT)
-                parts += frame.panel(here, own, names)
+            own = [p for p in points if (p.dimensions, p.order) == (d, K)]
+            frame = _Frame.around(own, x=10 + column * _WIDTH, y=_HEAD + row * _HEIGHT)
+            parts += frame.panel(here, own, names)
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -51,7 +51,7 @@ class Study:
 
 
 FULL = Study({1: (1, 2, 3), 2: (1, 2, 3), 3: (1, 2, 3)}, (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6), rounds=8)
-QUICK = Study({1: (1, 2), 2: (1, 2), 3: (1, 3)}, (2, 2.5, 3, 3.5, 4, 4.5), rounds=3)
+QUICK = Study({1: (1, 2), 2: (1, 2), 3: (2, 3)}, (2, 2.5, 3, 3.5, 4, 4.5), rounds=3)
 
 
 def run_rates(*, quick: bool, output: Path | None, progress: Progress | None = None) -> RatesReport:
