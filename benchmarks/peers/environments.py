@@ -29,9 +29,9 @@ class InstallError(RuntimeError):
 PYTHON = "python3.11"
 INSTALL_SECONDS = 360
 PEERS = (
-    Peer("mbi", ("mbi==2.0.0", "pandas"), "with_mbi.py", ("mbi-independent",)),
+    Peer("mbi", ("mbi==2.0.0", "pandas==3.1.1"), "with_mbi.py", ("mbi-independent",)),
     Peer("dpmm", ("dpmm==0.1.9",), "with_dpmm.py", ("dpmm-mst", "dpmm-privbayes", "dpmm-aim")),
-    Peer("opendp", ("opendp[mbi]==0.16.0",), "with_opendp.py", ("opendp-mst", "opendp-aim")),
+    Peer("opendp", ("opendp[mbi]==0.16.0", "pandas==3.1.1"), "with_opendp.py", ("opendp-mst", "opendp-aim")),
     Peer(
         "smartnoise",
         ("torch==2.13.0+cpu", "smartnoise-synth==1.0.8"),

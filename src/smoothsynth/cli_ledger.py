@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -33,7 +33,9 @@ def set_total(
     file: FileArgument,
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="What all releases together may spend.")],
     delta: Annotated[float, typer.Option(help="0 for pure epsilon, or a probability far below 1/rows.")] = 0.0,
-    rows_per_person: Annotated[int, typer.Option(help="The most rows that one person can have in the table.")] = 1,
+    rows_per_person: Annotated[
+        Optional[int], typer.Option(help="The most rows that one person can have in the table [default: 1].")
+    ] = None,
     raised: Annotated[bool, typer.Option("--raise", help="Raise the total of an existing ledger.")] = False,
 ) -> None:
     """Make the ledger of a data set, or raise its total.
@@ -44,13 +46,15 @@ def set_total(
     from smoothsynth.private.ledger_file import LedgerFile
 
     total = Budget(epsilon, delta)
+    if raised and rows_per_person is not None:
+        raise LedgerError("The rows of a person belong to every charge so far: they cannot be changed with --raise.")
     if raised:
         LedgerFile(file).raise_total(total)
     elif file.exists():
         LedgerFile(file)
         raise LedgerError(f"{file} exists already. To change its total, say --raise.")
     else:
-        LedgerFile.create(file, total, rows_per_person=rows_per_person)
+        LedgerFile.create(file, total, rows_per_person=1 if rows_per_person is None else rows_per_person)
     typer.echo(f"{file}: the total is epsilon = {epsilon:g}, delta = {delta:g}.")
 
 

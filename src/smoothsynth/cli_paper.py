@@ -66,3 +66,25 @@ def tables(
     )
     (output / "tables.html").write_text(as_page(made, note=note), encoding="utf-8")
     typer.echo(f"{note} Wrote {output / 'results.csv'} and {output / 'tables.html'}.")
+
+
+@paper.command()
+@in_words
+def rates(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path("paper-rates"),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and rounds: about a minute.")] = False,
+) -> None:
+    """Measure the error against the number of rows: Algorithm 1, its variant, degree-weighted noise; slopes and theory.
+
+    Example:  **smoothsynth paper rates --quick**
+    """
+    from smoothsynth.paper.rates import run_rates
+
+    with progress_bar(quiet=False) as report:
+        found = run_rates(
+            quick=quick,
+            output=output,
+            progress=(lambda done, total, text: report(text, done, total)) if report else None,
+        )
+    typer.echo(found.text())
+    typer.echo(f"Wrote {output / 'rates.csv'}, {output / 'slopes.csv'} and {output / 'rates.svg'}.")

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.errors import ReleaseError
 
-try:
+# Without POSIX locks, what a killed process left stays until somebody removes it.
+_LOCKS = os.name == "posix"
+if _LOCKS:
     import fcntl
-except ImportError:  # without POSIX locks, what a killed process left stays until somebody removes it
-    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,7 @@ def _staging_folder(target: Path, held: contextlib.ExitStack) -> Path:
         staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
         held.callback(shutil.rmtree, staging, ignore_errors=True)
         # Between the two lines above, another writer may take the folder for a leftover and remove it.
-        if fcntl is None or _lock(staging, held):
+        if not _LOCKS or _lock(staging, held):
             return staging
     raise ReleaseError(f"Cannot prepare a folder beside {target}: something removes it again and again.")
 
@@ -94,7 +94,7 @@ def _lock(folder: Path, held: contextlib.ExitStack) -> bool:
 def _clear_leftovers(target: Path) -> None:
     """Remove what killed writers of the same folder left; put a release back that was being replaced."""
     name = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.(partial|old)")
-    for leftover in sorted(target.parent.iterdir()) if fcntl is not None else ():
+    for leftover in sorted(target.parent.iterdir()) if _LOCKS else ():
         if not name.fullmatch(leftover.name):
             continue
         with contextlib.ExitStack() as held:
@@ -115,7 +115,7 @@ def _sync(folder: Path) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Put the names in a folder on the disk, where folders can be opened."""
-    if fcntl is None:
+    if not _LOCKS:
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -128,7 +128,7 @@ def _replace(staging: Path, target: Path, held: contextlib.ExitStack, *, force: 
     _check_target(target, force=force)
     old = staging.with_suffix(".old")
     if target.is_dir():
-        if fcntl is not None and not _lock(target, held):
+        if _LOCKS and not _lock(target, held):
             raise ReleaseError(f"{target} is being replaced by another process. Try again.")
         target.rename(old)
     try:

@@ -81,7 +81,7 @@ def carry_out(
     for look, measurement in zip(planned.looks, planned.measurements, strict=True):
         seen = replace(measurement, view=model.look(look))
         noisy = measure(table, seen, engine=engine, ledger=ledger, progress=_stage(progress, measurement.purpose))
-        model = model.learn(look, noisy)
+        model = model.learn(look, noisy) if planned.adaptive else model
         moments.append(noisy)
     subspace = _subspace(planned, table, engine=engine, ledger=ledger, seed=seed)
     if planned.modelled:

@@ -56,6 +56,11 @@ class Plan:
         return (self.candidates, self.fit) == ("model", "maximum entropy")
 
     @property
+    def adaptive(self) -> bool:
+        """Whether a model has to learn from each release, for the rows or for how the next one looks at them."""
+        return self.modelled or any(self.looks)
+
+    @property
     def charges(self) -> tuple[Charge, ...]:
         """What will be charged, in order."""
         products = (self.subspace.charge(),) * self.subspace.iterations if self.subspace else ()

@@ -62,6 +62,7 @@ def test_a_total_is_changed_only_on_purpose_and_only_upwards(path):
     lower = run("ledger", "set", path, "--epsilon", 1, "--raise")
     assert lower.exit_code == 1
     assert "only be raised" in said(lower)
+    assert "cannot be changed" in said(run("ledger", "set", path, "--epsilon", 3, "--rows-per-person", 2, "--raise"))
     assert LedgerFile(path).budget == ss.Budget(2.0)
 
 

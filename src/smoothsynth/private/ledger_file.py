@@ -59,7 +59,7 @@ class LedgerFile:
     def charge_together(self, charges: Sequence[Charge], *, label: str = "", rows_per_person: int = 1) -> None:
         """Record all charges durably in one transaction, or none of them."""
         with ledger_store.opened(self._path, write=True) as book:
-            self._statement(book.entries).refuse(charges)
+            self._statement(book.entries).refuse(charges, rows_per_person=rows_per_person)
             for charge in charges:
                 book.add("charge", {**charge.as_dict(), "rows_per_person": rows_per_person}, label=label)
 
@@ -75,7 +75,7 @@ class LedgerFile:
 
     def reserve(self, charges: Sequence[Charge], *, label: str = "", rows_per_person: int = 1) -> Reservation:
         """Check that a whole release fits; its first charge will record all of it."""
-        self.read().refuse(charges)
+        self.read().refuse(charges, rows_per_person=rows_per_person)
         return Reservation(self, charges, label=label, rows_per_person=rows_per_person)
 
     def _statement(self, entries: Sequence[Entry]) -> Statement:

@@ -82,8 +82,9 @@ class Statement:
             text += f" (for Gaussian noise at delta = {self.total.delta:g}: epsilon = {gaussian})"
         return text
 
-    def refuse(self, charges: Sequence[Charge]) -> None:
-        """Raise BudgetError if these charges would exceed the total."""
+    def refuse(self, charges: Sequence[Charge], *, rows_per_person: int = 1) -> None:
+        """Raise BudgetError if these charges would exceed the total, or protect fewer rows together than it does."""
+        self._refuse_fewer_rows(rows_per_person)
         if not self.total.delta and any(c.multiplier is not None for c in charges):
             raise BudgetError(_needs_delta())
         cost = compose([*self.charges, *charges], delta=self.total.delta)
@@ -96,11 +97,7 @@ class Statement:
 
     def refuse_release(self, budget: Budget, *, rows_per_person: int) -> None:
         """Raise BudgetError if public facts alone show that a release cannot be charged here."""
-        if rows_per_person < self.rows_per_person:
-            raise BudgetError(
-                f"The ledger protects persons with up to {self.rows_per_person} rows; this release would protect "
-                f"{rows_per_person} together. Say rows_per_person={self.rows_per_person}."
-            )
+        self._refuse_fewer_rows(rows_per_person)
         if budget.delta and not self.total.delta:
             raise BudgetError(_needs_delta())
         room = max(self.left, self.left_for_gaussian) if budget.delta else self.left
@@ -108,6 +105,13 @@ class Statement:
             raise BudgetError(
                 f"This release asks for epsilon = {budget.epsilon:g}; the ledger's total is epsilon = "
                 f"{self.total.epsilon:g}. Left: {self.left_in_words()}. No data was read."
+            )
+
+    def _refuse_fewer_rows(self, rows_per_person: int) -> None:
+        if rows_per_person < self.rows_per_person:
+            raise BudgetError(
+                f"The ledger protects persons with up to {self.rows_per_person} rows; this release would protect "
+                f"{rows_per_person} together. Say rows_per_person={self.rows_per_person}."
             )
 
     def as_dict(self) -> dict[str, Any]:

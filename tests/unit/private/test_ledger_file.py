@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import smoothsynth as ss
@@ -87,6 +87,7 @@ def statement_of(charges, total):
 CHARGES = st.lists(st.floats(0.001, 0.3).map(pure) | st.floats(20, 500).map(gaussian), max_size=5)
 
 
+@settings(deadline=None, max_examples=60)
 @given(CHARGES)
 def test_what_is_said_to_be_left_can_be_had_and_no_more(charges):
     total = ss.Budget(3.0, 1e-6)
@@ -138,6 +139,8 @@ def test_a_ledger_for_persons_refuses_releases_for_rows(frame, schema, path):
         ss.release(frame, schema=schema, epsilon=0.5, ledger=path)
     ss.release(frame, schema=schema, epsilon=0.5, ledger=path, rows_per_person=3)
     assert LedgerFile(path).read().spent[0] == pytest.approx(0.5)
+    with pytest.raises(ss.BudgetError, match="up to 3 rows"):
+        LedgerFile(path).charge(pure(0.1))
     with pytest.raises(ss.BudgetError, match="rows_per_person"):
         LedgerFile.create(path.with_suffix(".other"), ss.Budget(1.0), rows_per_person=0)
 
