@@ -183,11 +183,11 @@ MUTANTS = [
     Mutant("noise in doubles", float_noise, lambda: noise_cases("discrete laplace")),
     Mutant("noise in steps of 16", coarse_noise, lambda: noise_cases("discrete laplace")),
     Mutant("noise cut at four scales", truncated_noise, lambda: noise_cases("discrete laplace")),
-    Mutant("noise from the seed", seeded_noise, small_release, 2_000),
+    Mutant("noise from the seed", seeded_noise, small_release, 3_000),
     Mutant("nothing charged", not_charged, mechanisms._laplace_cases, 500),
     Mutant("only the first of three charged", charged_once, three_products, 1_500),
     Mutant("eigenvalues without noise", bare_eigenvalues, mechanisms._subspace_cases, 700),
-    Mutant("bounds from the data", own_bounds, small_release, 2_000),
+    Mutant("bounds from the data", own_bounds, small_release, 3_000),
     Mutant("outliers refused", refused_outliers, mechanisms._cube_cases, 1_000),
 ]
 

@@ -163,12 +163,15 @@ def _laplace_cases() -> list[Case]:
 
 def _cube_cases() -> list[Case]:
     means = Measurement("3 means", _means(3), "cube", epsilon=EPSILON)
+    lengths = tuple(term_feature((0, k)) for k in (1, 2, 3))
+    seen = Measurement("3 cosines of lengths", lengths, "cube", EPSILON, view=View.straight(1, pooled=True))
     lowest, far, nothing = (-EDGE,) * 3, (1e300, math.inf, 40.0), (math.nan,) * 3
     return [
         measurement_case(means, worst_pair(means, 3)),
         measurement_case(means, pair(far, lowest, rows=50)),
         measurement_case(means, pair(nothing, lowest, rows=2)),
         measurement_case(means, pair(far, nothing)),
+        measurement_case(seen, worst_pair(seen, 2)),
     ]
 
 

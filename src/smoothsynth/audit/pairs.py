@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_LEVELS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+# -1/4 is where 1 + T_1 + T_2 is lowest.
+_LEVELS = (-1.0, -0.5, -0.25, 0.0, 0.5, 1.0)
 # Nearly the same for the row that replaces it, but one lattice step off the corners and a little off the centre:
 # otherwise the two sums could agree in their low bits, and nothing could leak there.
 EDGE = 1.0 - 2.0**-16
-_OTHER_LEVELS = (-EDGE, -0.5, 2.0**-7, 0.5, EDGE)
+_OTHER_LEVELS = (-EDGE, -0.5, -0.25, 2.0**-7, 0.5, EDGE)
 _MOST_SHOWN = 3
 
 
@@ -61,7 +62,7 @@ def pair(
 
 
 def worst_pair(measurement: Measurement, dimensions: int, *, rows: int = 3) -> Pair:
-    """Replace the row that moves the sums furthest in the norm of the mechanism, of 5^d rows on a grid."""
+    """Replace the row that moves the sums furthest in the norm of the mechanism, of 6^d rows on a grid."""
     grids = [np.array(list(itertools.product(levels, repeat=dimensions))) for levels in (_LEVELS, _OTHER_LEVELS)]
     values = [measurement.evaluate(grid) * np.array(measurement.weights, dtype=np.float64) for grid in grids]
     apart = values[0][:, None] - values[1][None]
