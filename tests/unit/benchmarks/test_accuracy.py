@@ -123,7 +123,7 @@ def test_peers_are_read_where_data_and_budget_are_asked_for(given, tmp_path):
     path.write_text(
         "data,epsilon,delta,method,round,rel_2,w1,status\n"
         "wdbc,1.0,0.0,MST,0,0.3,0.2,ok\nwdbc,1.0,0.0,AIM,0,,,stopped after 600 s\n"
-        "wdbc,2.0,0.0,MST,0,0.1,0.1,ok\nctg,1.0,0.0,MST,0,0.1,0.1,ok\n",
+        "wdbc,2.0,0.0,MST,0,0.1,0.1,ok\nwdbc,1.0,1e-10,GEM,0,0.1,0.1,ok\nctg,1.0,0.0,MST,0,0.1,0.1,ok\n",
         encoding="utf-8",
     )
     lines = {found.method: found for found in arrange(accuracy.peers(path, given, ["wdbc"]))}

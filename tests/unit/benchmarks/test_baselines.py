@@ -82,6 +82,22 @@ def test_the_gaussian_draws_the_noise_of_its_two_halves(real):
     }
 
 
+def test_every_entry_of_the_covariance_is_noisy_and_it_is_symmetric(real, monkeypatch):
+    seen, root = [], baselines._root
+    monkeypatch.setattr(baselines, "_root", lambda covariance, mean: seen.append(covariance) or root(covariance, mean))
+    gaussian_rows(real, np.random.default_rng(0), epsilon=1.0, delta=1e-6)
+    assert (seen[0] == seen[0].T).all()
+    assert (np.abs(seen[0] - np.cov(real.T)) > 1e-6).all()
+
+
+def test_projecting_beats_clipping_when_noise_is_large(real):
+    clipped, projected = (
+        np.mean([wasserstein(real, make(real, np.random.default_rng(i), epsilon=0.05, delta=0.0)) for i in range(5)])
+        for make in (baselines.clipped_histograms, projected_histograms)
+    )
+    assert projected < 0.9 * clipped
+
+
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 def test_sensitivity_of_the_products_holds_and_is_nearly_reached(d):
     points = np.array(list(product((-1.0, 0.0, 0.5, 1.0), repeat=d)))
