@@ -20,7 +20,7 @@ from smoothsynth.schema import Integer, Schema
 from smoothsynth.subspace import NoisySubspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pandas
     import polars
@@ -42,6 +42,8 @@ ROWS_FILE, MOMENTS_FILE, RECEIPT_FILE, CSV_FILE = (
 )
 _MOST_JSON_BYTES = 256 * 2**20
 _MOST_CHARGES = 1000
+# Beyond what noise reaches with any budget worth the name, and far from where doubles end.
+_LARGEST = 2**256
 
 # What the files must hold: a type, [a shape] for each item of a list, {key: shape}, or one of (several shapes).
 _MAYBE = (float, None)
@@ -242,10 +244,19 @@ def _read_moments(folder: Path) -> tuple[tuple[NoisyMoments, ...], NoisySubspace
     if document["format"] != FORMAT or len(document["moments"]) > _MOST_CHARGES:
         raise ReleaseError(f"{MOMENTS_FILE} must have format {FORMAT} and at most {_MOST_CHARGES:,} measurements.")
     moments = tuple(NoisyMoments.from_dict(m) for m in document["moments"])
+    for m in moments:
+        _check_figures((*m.integers, *m.measurement.weights))
     if "subspace" not in document:
         return moments, None
     _check_shape(document["subspace"], _SUBSPACE, "subspace")
-    return moments, NoisySubspace.from_dict(document["subspace"])
+    subspace = NoisySubspace.from_dict(document["subspace"])
+    _check_figures(z for product in subspace.products for z in product)
+    return moments, subspace
+
+
+def _check_figures(integers: Iterable[int]) -> None:
+    if any(abs(z) > _LARGEST for z in integers):
+        raise ReleaseError(f"{MOMENTS_FILE} must have figures that noise can reach, and has larger ones.")
 
 
 def _check_spent(receipt: Receipt, stated: dict[str, float]) -> None:
@@ -261,8 +272,9 @@ def _check_spent(receipt: Receipt, stated: dict[str, float]) -> None:
 
 def _check_agreement(receipt: Receipt, moments: tuple[NoisyMoments, ...], subspace: NoisySubspace | None) -> None:
     """Refuse moments of other rows, of columns that the schema does not have, or with another noise than was charged."""
-    d, found = receipt.schema.dimensions, [*moments, *([subspace] if subspace else [])]
-    if any((m.rows, m.measurement.rows_per_person) != (receipt.rows, receipt.rows_per_person) for m in found):
+    d, found = receipt.schema.dimensions, [(m.rows, m.measurement.rows_per_person) for m in moments]
+    found += [(subspace.rows, subspace.measurement.rows_per_person)] if subspace else []
+    if any(pair != (receipt.rows, receipt.rows_per_person) for pair in found):
         raise ReleaseError("The moments must be of as many rows as the receipt names; they are not.")
     for view, features in ((m.measurement.view, m.features) for m in moments):
         seen = d if view is None or not view.pooled else 1

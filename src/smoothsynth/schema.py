@@ -84,7 +84,7 @@ class Integer:
         found = _bounds_problem(self.lower, self.upper)
         if found is None and not all(float(b).is_integer() for b in _span(self.lower, self.upper)):
             return f"lower={self.lower} and upper={self.upper} must be whole numbers for type integer"
-        if found is None and max(map(abs, _span(self.lower, self.upper))) > 2**53:
+        if found is None and not all(-(2**53) <= b <= 2**53 for b in (self.lower, self.upper) if b is not None):
             return "whole numbers beyond 2^53 cannot be told apart: use type number"
         return found
 
@@ -180,32 +180,36 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a schema file (TOML)."""
+        # Errors of decoding and of TOML carry the whole file, which may be a table named by mistake: not chained.
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise SchemaError(f"{path} must be a UTF-8 text file and is not. Save it again as UTF-8.") from error
-        except OSError as error:
-            raise SchemaError(f"The schema file {path} cannot be read: {error.strerror}.") from error
-        try:
-            return cls.parse(text)
+            return cls.parse(Path(path).read_text(encoding="utf-8"))
         except SchemaError as error:
-            raise SchemaError(f"{path}: {error}") from error
+            problem = f"{path}: {error}"
+        except UnicodeDecodeError:
+            problem = f"{path} must be a UTF-8 text file and is not. Save it again as UTF-8."
+        except (OSError, ValueError) as error:
+            problem = f"The schema file {path} cannot be read: {getattr(error, 'strerror', 'it is not a path')}."
+        raise SchemaError(problem)
 
     @classmethod
     def parse(cls, text: str) -> Schema:
         """Read a schema from the text of a schema file."""
         try:
             document = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise SchemaError(f"This is not a valid schema file (TOML): {error}.") from error
-        return cls.from_facts(document)
+        except (ValueError, RecursionError) as error:
+            problem = f"This is not a valid schema file (TOML): {error}."
+        else:
+            return cls.from_facts(document)
+        raise SchemaError(problem)
 
     @classmethod
     def from_facts(cls, document: Mapping[str, Any]) -> Schema:
         """Build a schema from {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
-        extra = sorted(set(document) - {"columns"})
+        if not isinstance(document, dict):
+            raise SchemaError(f'A schema must be {{"columns": ...}}; it is a {type(document).__name__}.')
+        extra = sorted(map(repr, set(document) - {"columns"}))
         if extra:
-            raise SchemaError(f"Unknown section {extra[0]!r}. A schema file has [columns.NAME] sections only.")
+            raise SchemaError(f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections only.")
         columns = document.get("columns")
         if not isinstance(columns, dict) or not columns:
             raise SchemaError('No columns. Describe each as [columns.NAME] with type = "number", lower and upper.')
@@ -249,16 +253,18 @@ def _column(name: str, facts: object) -> Column:
         raise SchemaError(f"Column {name!r} must be a section [columns.{name}] with type, lower and upper.")
     kind = facts.get("type")
     if not isinstance(kind, str) or kind not in TYPES:
-        raise SchemaError(f"Column {name!r} has type {kind!r}; it must be one of {', '.join(TYPES)}.")
-    extra = sorted(set(facts) - {"type", "lower", "upper"})
+        raise SchemaError(f"Column {name!r} has type {_shown(kind)}; it must be one of {', '.join(TYPES)}.")
+    extra = sorted(map(repr, set(facts) - {"type", "lower", "upper"}))
     if extra:
-        raise SchemaError(f"Column {name!r} has an unknown key {extra[0]!r}; known are type, lower, upper.")
+        raise SchemaError(f"Column {name!r} has an unknown key {extra[0]:.80}; known are type, lower, upper.")
     return TYPES[kind](facts.get("lower"), facts.get("upper"))
 
 
 def _check_column(name: object, column: object) -> None:
     if not isinstance(name, str) or not name:
-        raise SchemaError(f"A column name must be a text that is not empty; {name!r} is not.")
+        raise SchemaError(f"A column name must be a text that is not empty; {name!r:.80} is not.")
+    if not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise SchemaError(f"A column name must be text that UTF-8 can write; {name!r:.80} is not.")
     if not isinstance(column, (Number, Integer)):
         raise SchemaError(f"Column {name!r} must be described by Number(lower, upper) or Integer(lower, upper).")
     problem = column.problem()
@@ -270,10 +276,18 @@ def _bound_problem(side: str, value: object) -> str | None:
     if value is None:
         return f"the {side} bound is missing; write {side} = ... in its section"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return f"the {side} bound must be a number, not {value!r}"
+        return f"the {side} bound must be a number, not {_shown(value)}"
     if abs(value) > sys.float_info.max or math.isnan(value):
-        return f"the {side} bound must be a finite number, not {value!r}"
+        return f"the {side} bound must be a finite number, not {_shown(value)}"
     return None
+
+
+def _shown(value: object) -> str:
+    """Return a short form of a value from a schema file; Python refuses to write whole numbers of many digits."""
+    try:
+        return f"{value!r:.80}"
+    except (ValueError, RecursionError):
+        return "one of thousands of digits"
 
 
 def _bounds_problem(lower: object, upper: object) -> str | None:

@@ -209,7 +209,9 @@ def main():
         replace(finding, mechanism=mutant.name, pair=f"{finding.mechanism}, {finding.pair}", reach=None)
         for mutant, finding in zip(MUTANTS, findings, strict=True)
     ]
-    table = as_terminal_table(named, title="Broken on purpose", verdicts=("MISSED", "caught"))
+    table = as_terminal_table(
+        named, title="Broken on purpose", verdicts=("MISSED", "caught"), names=("mutant", "caught in")
+    )
     Console(width=170).print(table)
     sys.exit(0 if all(finding.exceeds for finding in findings) else 1)
 

@@ -104,7 +104,7 @@ def directions_case() -> Case:
 
     claim = Claim(EPSILON, printed.DELTA)
     words = f"Algorithm 2: noise times max|X|, d = {DIMENSIONS}"
-    return Case(words, "a quarter of a corner", claim, None, draw, 0.2, fewest=1_000)
+    return Case(words, "a quarter of a corner", claim, None, draw, 0.2, fewest=2_000)
 
 
 def last_directions(

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from smoothsynth.audit.case import Finding
 
 
-def as_terminal_table(findings: Sequence[Finding], *, title: str, verdicts: tuple[str, str]) -> Table:
+def as_terminal_table(
+    findings: Sequence[Finding],
+    *,
+    title: str,
+    verdicts: tuple[str, str],
+    names: tuple[str, str] = ("mechanism", "a row replaced"),
+) -> Table:
     """Return one line for each mechanism and pair of tables: claim, reach, the bound of each look, trials.
 
     `verdicts` are the words for a claim that stands and for one that does not.
@@ -22,8 +28,8 @@ def as_terminal_table(findings: Sequence[Finding], *, title: str, verdicts: tupl
 
     looks = tuple(dict.fromkeys(finding.look for finding in findings))
     table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("mechanism", max_width=52)
-    table.add_column("a row replaced", max_width=40)
+    table.add_column(names[0], max_width=52)
+    table.add_column(names[1], max_width=40)
     for name in ("claimed", "delta", "reach", *looks, "trials"):
         table.add_column(name, justify="right")
     table.add_column("")

@@ -73,7 +73,7 @@ class ParquetSource:
         for path in self.files:
             file = _arrow(path, partial(_open_parquet, path))
             with file:
-                parts = file.iter_batches(batch_size=batch_rows, columns=list(self.names))
+                parts = _arrow(path, partial(file.iter_batches, batch_size=batch_rows, columns=list(self.names)))
                 yield from _each(path, (batch.select(list(self.names)) for batch in parts))
 
 

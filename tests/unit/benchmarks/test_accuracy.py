@@ -6,7 +6,17 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from benchmarks import accuracy, accuracy_page
-from benchmarks.accuracy_summary import MEASURES, OURS, Facts, Line, arrange, paper_ratios, peer_ratios
+from benchmarks.accuracy_summary import (
+    MEASURES,
+    OURS,
+    PAPER,
+    Facts,
+    Line,
+    arrange,
+    at_budget,
+    paper_ratios,
+    peer_ratios,
+)
 from benchmarks.baselines import BASELINES, PRIVATE_BASELINES
 from rich.progress import Progress
 
@@ -158,6 +168,14 @@ def test_no_ratio_where_the_rows_are_not_the_papers():
     ours = Line("pam", 1.0, 0.0, OURS, figures(0.1), figures(0.1), figures(0.1), 1.0, "ok")
     assert paper_ratios([ours], [pam]).lines == ()
     assert paper_ratios([line(OURS, figures(0.1), epsilon=4.0)], [WDBC]).lines == ()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "printed"), [(1, 0, True), (1, 1e-10, True), (4, 0, False), (1, 1e-6, False)]
+)
+def test_the_paper_stands_only_at_its_own_budgets(epsilon, delta, printed):
+    methods = [found.method for found in at_budget([], WDBC, epsilon=epsilon, delta=delta)]
+    assert methods == ([PAPER] if printed else [])
 
 
 def test_ratios_to_the_best_of_the_others():
