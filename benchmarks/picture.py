@@ -55,12 +55,13 @@ def _line(x, y, colour, width=2.0, opacity=1.0):
 
 
 def _text(x, y, words, *, anchor="start", size=13, colour=INK, weight=400):
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}" fill="{colour}" font-weight="{weight}">{words}</text>'
+    style = f'text-anchor="{anchor}" font-size="{size}" fill="{colour}" font-weight="{weight}"'
+    return f'<text x="{x}" y="{y}" {style}>{words}</text>'
 
 
 def _svg(curves, errors):
     centres, real, synthetic = curves
-    top = max(real.max(), max(s.max() for s in synthetic)) * 1.08
+    top = max(curve.max() for curve in (real, *synthetic)) * 1.08
     x, y = lambda v: 60 + v / 40 * 360, lambda v: 260 - v / top * 190
     parts = [
         _text(60, 30, "One smooth question at every place", size=15, weight=600),
@@ -83,7 +84,8 @@ def _svg(curves, errors):
     for name, (values, colour) in errors.items():
         heights = [float(v(values[s])) for s in SIGMAS]
         parts += [_line([u(s) for s in SIGMAS], heights, colour, 2.4),
-                  *(f'<circle cx="{u(s):.1f}" cy="{h:.1f}" r="3.4" fill="{colour}"/>' for s, h in zip(SIGMAS, heights, strict=True)),
+                  *(f'<circle cx="{u(s):.1f}" cy="{h:.1f}" r="3.4" fill="{colour}"/>'
+                    for s, h in zip(SIGMAS, heights, strict=True)),
                   _text(u(4) - 4, heights[1] + 24, name, anchor="end", colour=colour, weight=600) if colour == OURS
                   else _text(u(10), heights[-1] - 10, name, anchor="end", colour=colour, weight=600)]  # fmt: skip
     parts += [*(_text(u(s), 278, f"{s}", anchor="middle", size=12) for s in SIGMAS),
