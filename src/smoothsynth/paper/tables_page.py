@@ -137,7 +137,7 @@ body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding
 h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}.scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-th:first-child,.v{text-align:left}small{display:block;opacity:.6}
+th:first-child,th:nth-child(2),.v{text-align:left}small{display:block;opacity:.6}
 tr.ours{background:var(--ours)}tr.paper td,tr.paper th{border-top:2px solid var(--line)}
 </style></head><body><h1>The paper's tables, run again</h1><p>{{note}}</p>
 <p>Relative worst-case error over the queries; below it, small, the absolute one.</p>{{body}}</body></html>
