@@ -180,7 +180,7 @@ def _figures(lines: Sequence[Line], fact: Facts, delta: float) -> str:
 
 
 def _cell(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.3g}"
+    return "" if value is None or math.isnan(value) else f"{round(value, 6) + 0.0:.3g}"
 
 
 _PAGE = """<!doctype html>

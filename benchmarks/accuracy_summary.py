@@ -171,7 +171,10 @@ def budget_table(lines: Sequence[Line], fact: Facts, *, epsilon: float, delta: f
 
 
 def _figure(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.4f}" if abs(value) < 10 else f"{value:.1f}"
+    if value is None or math.isnan(value):
+        return ""
+    # Adding zero takes the sign off a rounded -0.
+    return f"{round(value, 4) + 0.0:.4f}" if abs(value) < 10 else f"{value:.1f}"
 
 
 def paper_ratios(lines: Sequence[Line], known: Sequence[Facts]) -> Summary:

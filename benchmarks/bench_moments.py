@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from smoothsynth.basis import total_degree
-from smoothsynth.private.engines.blas import one_thread
+from smoothsynth.blas import one_thread
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.schema import Number, Schema

@@ -59,6 +59,7 @@ def release(
     if file is not None:
         file.read().refuse_release(planned.budget, rows_per_person=planned.rows_per_person)
     table = open_table(data, schema)
+    del data  # a crash reporter that shows the names of a frame shall not find the rows here
     planned = plan(schema, table.rows, epsilon=epsilon, delta=delta, method=method, **choices)
     return carry_out(planned, table, seed=seed, progress=progress, file=file, label=label)
 

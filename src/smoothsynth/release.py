@@ -410,6 +410,6 @@ def _misfits(value: Any, shape: Any, name: str) -> Iterator[str]:
 
 
 def _whole(value: int) -> int:
-    if value < 1:
-        raise ReleaseError("A count in the receipt must be a whole number of at least 1; one is less.")
+    if not 1 <= value <= MOST_ROWS:
+        raise ReleaseError(f"A count in the receipt must be a whole number from 1 to {MOST_ROWS:,}; one is not.")
     return value

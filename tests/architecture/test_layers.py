@@ -12,7 +12,7 @@ ROOT = Path(smoothsynth.__file__).parent
 
 # A module sees those on earlier lines, and its own folder. Modules on one line do not see each other.
 LAYERS = [
-    ["errors", "version"],
+    ["errors", "version", "blas"],
     ["commands"],
     ["schema", "basis", "privacy", "folder", "lattice"],
     ["sensitivity", "view"],

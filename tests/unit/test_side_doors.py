@@ -45,6 +45,10 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
+def said(result):
+    return result.output + (result.stderr if result.stderr_bytes else "")
+
+
 def sentinels_in(*texts):
     return [s for s in SENTINELS if any(s in text for text in texts)]
 
@@ -86,7 +90,7 @@ def _own_temporary_folder(tmp_path, monkeypatch):
 
 def check(result, tmp_path, caplog, *, but):
     """Look through every door after a command."""
-    doors = [result.output, result.stderr, *chain(result.exception), *written(tmp_path, but=but)]
+    doors = [said(result), *chain(result.exception), *written(tmp_path, but=but)]
     doors += [record.getMessage() + repr(record.args) for record in caplog.records]
     assert sentinels_in(*doors) == []
     assert not any(struct.pack("<d", float(s)).decode("latin-1") in d for s in (OUTSIDE, INSIDE) for d in doors)
@@ -133,6 +137,20 @@ def test_no_command_shows_a_row(name, kind, private, schema_file, tmp_path, capl
     assert (result.exit_code != 0) is (refused or name == "a plan with the data as schema"), result.output
     assert isinstance(result.exception, (SystemExit, type(None)))
     check(result, tmp_path, caplog, but={private, data})
+
+
+def test_every_command_that_takes_rows_is_tested():
+    import typer
+
+    def commands(group, *names):
+        for name, command in group.commands.items():
+            yield from commands(command, *names, name) if hasattr(command, "commands") else [((*names, name), command)]
+
+    takes = {
+        names for names, command in commands(typer.main.get_command(app)) if "data" in {p.name for p in command.params}
+    }
+    # The tables of the paper are computed from public data.
+    assert takes - {("paper", "tables")} == {("schema",), ("release",)}, "a command that reads rows belongs in COMMANDS"
 
 
 def as_kind(path, kind):
@@ -206,7 +224,7 @@ def test_no_error_of_a_table_shows_a_row(name, schema_file, schema, tmp_path, ca
     BAD[name](path)
     result = run("release", path, "-s", schema_file, "-e", 1, "-o", tmp_path / "out")
     assert result.exit_code == 1, result.output
-    assert "Error:" in result.output + result.stderr
+    assert "Error:" in said(result)
     check(result, tmp_path, caplog, but={path})
     with pytest.raises(ss.SmoothsynthError) as caught:
         ss.release(path, schema=schema, epsilon=1.0)
@@ -312,6 +330,15 @@ def test_private_objects_show_nothing_and_cannot_be_copied(private, schema):
     assert sentinels_in(*shows(LocalEngine())) == []
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_what_holds_the_rows_of_a_frame_cannot_be_copied_either(kind, schema):
+    source = open_table(kind({name: [float(OUTSIDE), float(INSIDE)] for name in schema.names}), schema)._source
+    assert sentinels_in(*shows(source)) == []
+    for way in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+            way(source)
+
+
 def test_sums_of_the_kernel_print_nothing(private, schema):
     sums = Kernel(schema, total_degree(2, 3)).start()
     for batch in open_table(private, schema)._batches(16):
@@ -376,7 +403,7 @@ def test_ctrl_c_shows_and_leaves_nothing(stage, private, schema_file, tmp_path, 
     monkeypatch.setattr(pipeline, stage, interrupt)
     result = run("release", private, "-s", schema_file, "-e", 1, "-o", tmp_path / "out")
     assert result.exit_code == 130
-    assert "Interrupted" in result.output + result.stderr
+    assert "Interrupted" in said(result)
     check(result, tmp_path, caplog, but={private})
     assert {p.name for p in tmp_path.iterdir()} == {"rows.csv", "schema.toml", "temporary"}
 

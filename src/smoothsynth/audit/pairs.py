@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 # -1/4 is where 1 + T_1 + T_2 is lowest.
 _LEVELS = (-1.0, -0.5, -0.25, 0.0, 0.5, 1.0)
-# Nearly the same for the row that replaces it, but one lattice step off the corners and a little off the centre:
-# otherwise the two sums could agree in their low bits, and nothing could leak there.
-EDGE = 1.0 - 2.0**-16
-_OTHER_LEVELS = (-EDGE, -0.5, -0.25, 2.0**-7, 0.5, EDGE)
+# Nearly the same for the row that replaces it, but one lattice step off, and at the centre, where T_2 is flat, some
+# more: otherwise the two sums could agree in their low bits, and nothing could leak there.
+_STEP = 2.0**-16
+EDGE = 1.0 - _STEP
+_OTHER_LEVELS = (-EDGE, -0.5 + _STEP, -0.25 + _STEP, 2.0**-7, 0.5 - _STEP, EDGE)
 _MOST_SHOWN = 3
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -59,6 +59,9 @@ class ArrowSource:
         """Yield the rows, without a copy."""
         yield from self.table.to_batches(max_chunksize=batch_rows)
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("Private rows cannot be copied or pickled.")
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PandasSource:
@@ -81,6 +84,9 @@ class PandasSource:
             part = slice(start, start + batch_rows)
             arrays = {name: _pandas_array(column.iloc[part]) for name, column in columns.items()}
             yield pa.RecordBatch.from_pydict(arrays)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("Private rows cannot be copied or pickled.")
 
 
 def _from_pandas(frame: Any, names: tuple[str, ...]) -> Source:

@@ -62,7 +62,7 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments) -> tuple[Columns, Array]:
             break
         first = first + 0.8 * (target.means - means)
         second = np.clip(second * np.clip(target.squares / squares, 0.6, 1.6) ** 0.7, 0.01, _FAR**2)
-        variances = np.diag(covariance)
+        variances = np.maximum(np.diag(covariance), 1e-12)
         change = target.correlation - covariance / np.sqrt(np.outer(variances, variances))
         np.fill_diagonal(change, 0.0)
         correlation = nearest_correlation(correlation + change)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.blas import one_thread_if_small
 from smoothsynth.synthesis.column_generation import Generated, Priced, generate_columns
 from smoothsynth.synthesis.fit import Fit, check_problem
 
@@ -35,7 +36,8 @@ def fit_linear_program(
     """
     matrix, noisy = np.asarray(matrix), np.asarray(target, dtype=np.float64)
     check_problem(matrix, noisy)
-    generated = generate_columns(_Listed(matrix), noisy, tolerance=tolerance, progress=progress)
+    with one_thread_if_small(matrix.size):
+        generated = generate_columns(_Listed(matrix), noisy, tolerance=tolerance, progress=progress)
     weights = np.zeros(len(matrix))
     weights[generated.support] = generated.weights
     return Fit(

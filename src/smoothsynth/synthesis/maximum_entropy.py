@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.blas import one_thread_if_small
 from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.entropy_dual import EntropyDual, Listed
 from smoothsynth.synthesis.fit import Fit, check_problem
@@ -51,7 +52,8 @@ def fit_maximum_entropy(
     check_problem(matrix, noisy)
     noise = _noise(scale, covariance, moments=len(noisy))
     dual = EntropyDual(Listed(matrix), noisy, _log_base(base, len(matrix)), noise)
-    found = minimise_dual(dual, tolerance=tolerance, max_steps=max_steps, progress=progress)
+    with one_thread_if_small(matrix.size):
+        found = minimise_dual(dual, tolerance=tolerance, max_steps=max_steps, progress=progress)
     return Fit(
         weights=found.point.weights,
         method=METHOD,

@@ -9,9 +9,9 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from smoothsynth.blas import _controls, one_thread
 from smoothsynth.errors import DataError
 from smoothsynth.private.columns import numbers
-from smoothsynth.private.engines.blas import _controls, one_thread
 from smoothsynth.private.reading import column_kinds
 
 TABLE = pa.table(

@@ -15,7 +15,7 @@ products are exact in any order, and sums add up over batches, threads and machi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -81,6 +81,9 @@ class Sums:
         self._totals = np.zeros(recipe.size, dtype=np.int64)
         reach = recipe.factors.reach
         self._recurrence = np.empty((4, reach[1], block)) if len(reach) > 1 else None
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("Sums of private rows cannot be copied or pickled.")
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the rows of a batch that has the columns of the schema."""

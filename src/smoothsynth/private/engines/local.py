@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from smoothsynth.blas import one_thread
 from smoothsynth.errors import PlanError
 from smoothsynth.private.engine import SealedSums
-from smoothsynth.private.engines.blas import one_thread
 from smoothsynth.private.engines.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -100,7 +100,10 @@ def _work(shared: _Shared, kernel: Kernel) -> list[int]:
     try:
         while (batch := shared.take()) is not None:
             sums.add(batch)
-            shared.report(batch.num_rows)
+            rows = batch.num_rows
+            # A callback that fails must not find rows among the names of the frame that called it.
+            del batch
+            shared.report(rows)
         return sums.totals()
     except BaseException:
         shared.stopped = True

@@ -1,4 +1,4 @@
-"""Keep the matrix library of numpy to one thread, so that our own threads do not fight with its threads."""
+"""Keep the matrix library of numpy to one thread, where its threads would fight with ours or only wait."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _PREFIXES, _SUFFIXES = ("scipy_openblas", "openblas"), ("64_", "")
 # The number of threads belongs to the process: the first to come lowers it, the last to leave restores it.
 _lock = threading.Lock()
+# Below this, starting and waiting for a second thread costs more than it saves, above all on a busy machine.
+_WORTH_THREADS = 10_000_000
 _inside: list[int] = []
 
 
@@ -34,6 +36,11 @@ def one_thread() -> Iterator[None]:
             before = _inside.pop()
             if not _inside:
                 set_(before)
+
+
+def one_thread_if_small(size: int) -> contextlib.AbstractContextManager[None]:
+    """Limit matrix products of matrices of `size` entries to one thread where several would mostly wait."""
+    return one_thread() if size < _WORTH_THREADS else contextlib.nullcontext()
 
 
 @cache
