@@ -76,7 +76,7 @@ def jobs(data: Sequence[str], given: argparse.Namespace) -> Iterator[Job]:
 
 
 def run(data: Sequence[DataSet], given: argparse.Namespace, *, progress: Progress) -> list[Result]:
-    """Run what is not yet in the results file of the output folder, and return all results that were asked for."""
+    """Run what is not yet in the results file of the output folder, and return all results that were target."""
     path = given.output / "results.csv"
     _mend(path)
     by_name = {one.name: one for one in data}

@@ -1,4 +1,4 @@
-"""The accuracy figures arranged: a table for each data set and budget, and ratios to what was asked."""
+"""The accuracy figures arranged: a table for each data set and budget, and ratios to what was target."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEASURES = {
     "corr": "correlations, mean error",
     "tstr": "1 - R\N{SUPERSCRIPT TWO}, trained on synthetic rows",
 }
-# What is asked of the ratio to the best of the others, and where pairs of columns stand above the noise at all.
+# What is target of the ratio to the best of the others, and where pairs of columns stand above the noise at all.
 ASKED = {"rel_2": 0.5, "rel_4": 0.5, "w1": 0.9, "corr": 0.6}
 PAIRS = ("ctg", "pks", "pam", "pam_sub_dsads")
 ASKED_CELL, ASKED_MEAN = 0.5, 0.2
@@ -191,13 +191,13 @@ def paper_ratios(lines: Sequence[Line], known: Sequence[Facts]) -> Summary:
                     ratios += found
     headings = ("data", "delta", *(f"sigma {s}" for s in SIGMAS))
     title = (
-        f"Relative error over the paper's printed figure (PCA ellipsoid), epsilon = 1; asked: {ASKED_CELL}, *: above"
+        f"Relative error over the paper's printed figure (PCA ellipsoid), epsilon = 1; target: {ASKED_CELL}, *: above"
     )
     if not ratios:
         return Summary(title, headings, (), "Nothing to compare: no run at epsilon = 1 with delta = 0 or 1e-10.")
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     within = sum(ratio <= ASKED_CELL for ratio in ratios)
-    verdict = f"{within} of {len(ratios)} cells within {ASKED_CELL}; geometric mean {mean:.3f} (asked: {ASKED_MEAN})."
+    verdict = f"{within} of {len(ratios)} cells within {ASKED_CELL}; geometric mean {mean:.3f} (target: {ASKED_MEAN})."
     return Summary(title, headings, tuple(rows), verdict)
 
 
@@ -215,9 +215,9 @@ def peer_ratios(lines: Sequence[Line], known: Sequence[Facts]) -> Summary:
                 bar = dict(zip(ASKED, BAR[fact.name], strict=True))
                 cells = [_comparison(ours, name, bar[name], "bar", pairs=fact.name in PAIRS) for name in ASKED]
                 rows.append((fact.label, f"{budget}, bar", *cells))
-    headings = ("data", "epsilon, delta", *(f"{name}, asked: {asked}" for name, asked in ASKED.items()))
+    headings = ("data", "epsilon, delta", *(f"{name}, target: {target}" for name, target in ASKED.items()))
     verdict = (
-        "*: above what is asked. Correlations are asked for where n allows pairs (CTG, PKS, PAM). bar: the best of the "
+        "*: above the target. Correlations are a target where n allows pairs (CTG, PKS, PAM). bar: the best of the "
         "others as measured before this benchmark. Every measure is of the same one table."
     )
     title = "Ratio to the best of the other private methods (ours / theirs)"
@@ -235,6 +235,6 @@ def _best(others: Sequence[Line], name: str) -> tuple[float, str]:
 
 def _comparison(ours: Line, name: str, other: float, who: str, *, pairs: bool) -> str:
     ratio = ours.mean[name] / other
-    asked = name != "corr" or pairs
-    mark = "" if not asked else " *" if ratio > ASKED[name] else ""
-    return f"{ratio:.3f}{mark} = {ours.mean[name]:.4f} / {other:.4f} ({who})" + ("" if asked else ", not asked")
+    target = name != "corr" or pairs
+    mark = "" if no target else " *" if ratio > ASKED[name] else ""
+    return f"{ratio:.3f}{mark} = {ours.mean[name]:.4f} / {other:.4f} ({who})" + ("" if target else ", no target")

@@ -16,12 +16,12 @@ from benchmarks import bench_fit, bench_moments
 
 
 def main() -> None:
-    """Run every ratio and print it beside what is asked of it."""
+    """Run every ratio and print it beside the target of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=2.0, help="size of the Parquet file for the memory figure")
     given = parser.parse_args()
     table = Table(title="Ratios within one run", title_justify="left")
-    for heading in ("what", "figure", "asked for"):
+    for heading in ("what", "figure", "target"):
         table.add_column(heading)
     size = installed_megabytes()
     rest = [

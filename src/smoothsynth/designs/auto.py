@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from smoothsynth.privacy import Budget
     from smoothsynth.schema import Schema
 
+    Stages = list[tuple[str | None, Measurement]]
+
 # A weight for T_2 beside x that costs nothing: (x_i, v T_2(x_i)) has L2 sensitivity 2 sqrt(d) for every
 # v^2 <= (11 + 5 sqrt 5)/32 (docs/proofs/sensitivity.md, section 4).
 FREE_SQUARE = math.sqrt((11 + 5 * math.sqrt(5)) / 32)
@@ -33,6 +35,8 @@ LENGTH_DEGREES, PURE_RANK_DEGREES, PURE_LENGTH_DEGREES = 4, 3, 3
 FEWEST_RANK_DEGREES, MOST_RANK_DEGREES = 4, 48
 # Under pure epsilon ranks and lengths are bought only if their noise stays below.
 MOST_RANK_NOISE, MOST_LENGTH_NOISE = 0.15, 0.05
+# Above this noise of the means, in half ranges, a first Gaussian stage cannot find the data within its bounds.
+MOST_LOW_NOISE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,25 @@ def auto_design(
     stages = _pure_stages(d, rows, budget.epsilon, rows_per_person, lean)
     if budget.delta:
         gaussian = _gaussian_stages(d, budget, rows_per_person, lean, _rank_degrees(smoothness))
-        # For one column nothing but ranks matters, and few cosines favour the cube even when delta is allowed.
-        if d > 1 or _rank_noise(gaussian, rows) < _rank_noise(stages, rows):
+        if _gaussian_is_better(gaussian, stages, d, rows):
             stages = gaussian
     looks, measurements = zip(*stages, strict=True)
     return Design(measurements, "model", size, "maximum entropy", looks=looks)
 
 
-def _rank_noise(stages: Sequence[tuple[str | None, Measurement]], rows: int) -> float:
+def _gaussian_is_better(gaussian: Stages, pure: Stages, d: int, rows: int) -> bool:
+    """Decide from the noise of both plans: a pure release satisfies every delta, and may be the better one.
+
+    For one column nothing but ranks matters, and few cosines favour the cube. For several, all later stages stand on the
+    first: where its noise is too large to find the data within its bounds, the Gaussian plan has nothing to adapt to.
+    """
+    if d == 1:
+        return _rank_noise(gaussian, rows) < _rank_noise(pure, rows)
+    first, other = (float(stages[0][1].deviations(rows)[0]) for stages in (gaussian, pure))
+    return first <= MOST_LOW_NOISE or first <= other
+
+
+def _rank_noise(stages: Stages, rows: int) -> float:
     """Return the noise of the first cosine of ranks, infinite where none is measured."""
     return min((float(m.deviations(rows)[0]) for look, m in stages if look == "ranks"), default=math.inf)
 
@@ -83,9 +98,7 @@ def _rank_degrees(smoothness: int) -> int:
     return min(MOST_RANK_DEGREES, max(FEWEST_RANK_DEGREES, round(48 / math.sqrt(smoothness))))
 
 
-def _gaussian_stages(
-    d: int, budget: Budget, rows_per_person: int, lean: Focus, degrees: int
-) -> list[tuple[str | None, Measurement]]:
+def _gaussian_stages(d: int, budget: Budget, rows_per_person: int, lean: Focus, degrees: int) -> Stages:
     """Plan four Gaussian releases (two for a single column): low moments, ranks, pairs, lengths."""
     names = ["low", "ranks", "pairs", "lengths"] if d > 1 else ["low", "ranks"]
     whole = gaussian_multiplier(budget.epsilon, budget.delta)
@@ -106,7 +119,7 @@ def _gaussian_stages(
 
     low = [term_feature((c, k)) for k in (1, 2) for c in range(d)]
     ranks = _cosines(d, degrees)
-    stages: list[tuple[str | None, Measurement]] = [
+    stages: Stages = [
         (None, stage("low", "the mean and the second moment of each column", low, [1.0] * d + [FREE_SQUARE] * d, None)),
         (
             "ranks",
@@ -125,9 +138,7 @@ def _gaussian_stages(
     return stages
 
 
-def _pure_stages(
-    d: int, rows: int, epsilon: float, rows_per_person: int, lean: Focus
-) -> list[tuple[str | None, Measurement]]:
+def _pure_stages(d: int, rows: int, epsilon: float, rows_per_person: int, lean: Focus) -> Stages:
     """Plan cube releases: means, the pooled second moment, cosines of ranks where n allows, lengths."""
     shares = _pure_shares(d, rows / rows_per_person, epsilon, lean)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
@@ -142,7 +153,7 @@ def _pure_stages(
             view=view,
         )
 
-    stages: list[tuple[str | None, Measurement]] = [
+    stages: Stages = [
         (None, stage("means", "the mean of each column", [term_feature((c, 1)) for c in range(d)], None)),
         (None, stage("square", "the second moment T_2, averaged over the columns", [pooled(2, range(d))], None)),
     ]

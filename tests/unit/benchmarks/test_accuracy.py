@@ -128,7 +128,7 @@ def test_the_whole_grid_is_the_default():
     assert len(given.only) == 6
 
 
-def test_peers_are_read_where_data_and_budget_are_asked_for(given, tmp_path):
+def test_peers_are_read_where_data_and_budget_are_target_for(given, tmp_path):
     path = tmp_path / "peers.csv"
     path.write_text(
         "data,epsilon,delta,method,round,rel_2,w1,status\n"
@@ -191,7 +191,7 @@ def test_ratios_to_the_best_of_the_others():
     assert cells[1] == "1, 0"
     assert cells[2] == "0.600 * = 0.1200 / 0.2000 (MST)"
     assert cells[4] == "0.600 = 0.1200 / 0.2000 (MST)"
-    assert cells[5].endswith("not asked")
+    assert cells[5].endswith("no target")
 
 
 def test_the_bar_stands_beside_the_others_at_its_budget():
