@@ -1,4 +1,4 @@
-"""The accuracy figures arranged: a table for each data set and budget, and ratios to what was target."""
+"""The accuracy figures arranged: a table for each data set and budget, and ratios to the targets."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ MEASURES = {
     "corr": "correlations, mean error",
     "tstr": "1 - R\N{SUPERSCRIPT TWO}, trained on synthetic rows",
 }
-# What is target of the ratio to the best of the others, and where pairs of columns stand above the noise at all.
-ASKED = {"rel_2": 0.5, "rel_4": 0.5, "w1": 0.9, "corr": 0.6}
+# The target of the ratio to the best of the others, and where pairs of columns stand above the noise at all.
+TARGET = {"rel_2": 0.5, "rel_4": 0.5, "w1": 0.9, "corr": 0.6}
 PAIRS = ("ctg", "pks", "pam", "pam_sub_dsads")
-ASKED_CELL, ASKED_MEAN = 0.5, 0.2
+TARGET_CELL, TARGET_MEAN = 0.5, 0.2
 # The best of the peers and simple baselines as measured before this benchmark, at epsilon = 1, delta = 1e-10.
 BAR = {
     "wdbc": (0.236, 0.056, 0.163, 0.375),
@@ -186,18 +186,20 @@ def paper_ratios(lines: Sequence[Line], known: Sequence[Facts]) -> Summary:
             for ours in _ours(lines, fact):
                 if printed and (ours.epsilon, ours.delta) == (1.0, delta):
                     found = [ours.mean[f"rel_{s}"] / printed.mean[f"rel_{s}"] for s in SIGMAS]
-                    marks = [f"{ratio:.3f}{'' if ratio <= ASKED_CELL else ' *'}" for ratio in found]
+                    marks = [f"{ratio:.3f}{'' if ratio <= TARGET_CELL else ' *'}" for ratio in found]
                     rows.append((fact.label, f"{delta:g}", *marks))
                     ratios += found
     headings = ("data", "delta", *(f"sigma {s}" for s in SIGMAS))
     title = (
-        f"Relative error over the paper's printed figure (PCA ellipsoid), epsilon = 1; target: {ASKED_CELL}, *: above"
+        f"Relative error over the paper's printed figure (PCA ellipsoid), epsilon = 1; target: {TARGET_CELL}, *: above"
     )
     if not ratios:
         return Summary(title, headings, (), "Nothing to compare: no run at epsilon = 1 with delta = 0 or 1e-10.")
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    within = sum(ratio <= ASKED_CELL for ratio in ratios)
-    verdict = f"{within} of {len(ratios)} cells within {ASKED_CELL}; geometric mean {mean:.3f} (target: {ASKED_MEAN})."
+    within = sum(ratio <= TARGET_CELL for ratio in ratios)
+    verdict = (
+        f"{within} of {len(ratios)} cells within {TARGET_CELL}; geometric mean {mean:.3f} (target: {TARGET_MEAN})."
+    )
     return Summary(title, headings, tuple(rows), verdict)
 
 
@@ -208,14 +210,14 @@ def peer_ratios(lines: Sequence[Line], known: Sequence[Facts]) -> Summary:
         for ours in _ours(lines, fact):
             others = [o for o in at_budget(lines, fact, epsilon=ours.epsilon, delta=ours.delta) if o.contends]
             budget = f"{ours.epsilon:g}, {ours.delta:g}"
-            best = {name: _best(others, name) for name in ASKED}
-            cells = [_comparison(ours, name, *best[name], pairs=fact.name in PAIRS) for name in ASKED]
+            best = {name: _best(others, name) for name in TARGET}
+            cells = [_comparison(ours, name, *best[name], pairs=fact.name in PAIRS) for name in TARGET]
             rows.append((fact.label, budget, *cells))
             if (ours.epsilon, ours.delta) == (1.0, DELTA) and fact.name in BAR:
-                bar = dict(zip(ASKED, BAR[fact.name], strict=True))
-                cells = [_comparison(ours, name, bar[name], "bar", pairs=fact.name in PAIRS) for name in ASKED]
+                bar = dict(zip(TARGET, BAR[fact.name], strict=True))
+                cells = [_comparison(ours, name, bar[name], "bar", pairs=fact.name in PAIRS) for name in TARGET]
                 rows.append((fact.label, f"{budget}, bar", *cells))
-    headings = ("data", "epsilon, delta", *(f"{name}, target: {target}" for name, target in ASKED.items()))
+    headings = ("data", "epsilon, delta", *(f"{name}, target: {target}" for name, target in TARGET.items()))
     verdict = (
         "*: above the target. Correlations are a target where n allows pairs (CTG, PKS, PAM). bar: the best of the "
         "others as measured before this benchmark. Every measure is of the same one table."
@@ -236,5 +238,5 @@ def _best(others: Sequence[Line], name: str) -> tuple[float, str]:
 def _comparison(ours: Line, name: str, other: float, who: str, *, pairs: bool) -> str:
     ratio = ours.mean[name] / other
     target = name != "corr" or pairs
-    mark = "" if no target else " *" if ratio > ASKED[name] else ""
+    mark = "" if not target else " *" if ratio > TARGET[name] else ""
     return f"{ratio:.3f}{mark} = {ours.mean[name]:.4f} / {other:.4f} ({who})" + ("" if target else ", no target")
