@@ -16,11 +16,12 @@ from smoothsynth.errors import (
     SchemaError,
     SmoothsynthError,
 )
+from smoothsynth.loading import load
 from smoothsynth.paper.theory import theory
 from smoothsynth.pipeline import release
 from smoothsynth.plan import Plan, plan
 from smoothsynth.privacy import Budget, Charge
-from smoothsynth.release import Receipt, Release, load
+from smoothsynth.release import Receipt, Release
 from smoothsynth.schema import Integer, Number, Schema
 from smoothsynth.version import VERSION as __version__
 

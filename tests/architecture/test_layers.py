@@ -20,7 +20,7 @@ LAYERS = [
     ["subspace"],
     ["designs"],
     ["private", "synthesis", "plan", "release"],
-    ["forecast"],
+    ["forecast", "loading"],
     ["pipeline"],
     ["paper"],
     ["demo", "audit"],

@@ -408,7 +408,7 @@ def test_ctrl_c_shows_and_leaves_nothing(stage, private, schema_file, tmp_path, 
     assert {p.name for p in tmp_path.iterdir()} == {"rows.csv", "schema.toml", "temporary"}
 
 
-@pytest.mark.parametrize("failing", ["write_files", "_write_json", "_sha256", "noise", "ledger"])
+@pytest.mark.parametrize("failing", ["write_files", "_write_json", "sha256", "noise", "ledger"])
 def test_a_failing_disk_shows_and_leaves_nothing(failing, private, schema_file, tmp_path, monkeypatch, caplog):
     def fail(*_args, **_kwargs):
         raise OSError(5, "Input/output error", str(tmp_path / "out"))
