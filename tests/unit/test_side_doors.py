@@ -420,7 +420,7 @@ def test_a_failing_disk_shows_and_leaves_nothing(failing, private, schema_file, 
     else:
         module = sys.modules["smoothsynth.release"]
         place = {"write_files": ss.Release, "noise": door}.get(failing, module)
-        monkeypatch.setattr(place, "_add_noise" if failing == "noise" else failing, fail)
+        monkeypatch.setattr(place, "_draw_noise" if failing == "noise" else failing, fail)
     result = run("release", private, "-s", schema_file, "-e", 1, "-o", tmp_path / "out", "--ledger", ledger)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit), chain(result.exception)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,8 +39,10 @@ def measure(
     """
     sums = engine.sums(table, measurement.features, view=measurement.view, progress=progress)
     ledger.charge(measurement.charge())
-    noisy = _add_noise(coarse_sums(sums.unseal(), measurement), measurement)
-    return NoisyMoments(measurement, table.rows, tuple(noisy))
+    # Noise is drawn while the sums are sealed: if it fails, no name of any frame holds an exact number.
+    drawn = _draw_noise(len(measurement.features), measurement)
+    pairs = zip(coarse_sums(sums.unseal(), measurement), drawn, strict=True)
+    return NoisyMoments(measurement, table.rows, tuple(starmap(add, pairs)))
 
 
 def measure_product(
@@ -55,12 +59,9 @@ def measure_product(
     product is  floor((n G - s s') X / (n S^2))  =  floor(n 2^16 A X)  (docs/proofs/subspace.md).
     """
     ledger.charge(measurement.charge())
-    integers = _exact_product(sums.unseal(), on_lattice(directions), rows)
-    sensitivity = measurement.sensitivity
-    if measurement.multiplier is not None:
-        multiplier = measurement.multiplier
-        return tuple(noise.add_gaussian_noise(integers, sensitivity=sensitivity, multiplier=multiplier))
-    return tuple(noise.add_laplace_noise(integers, sensitivity=sensitivity, epsilon=measurement.epsilon or 0.0))
+    drawn = _draw_noise(measurement.dimensions * measurement.rank, measurement)
+    pairs = zip(_exact_product(sums.unseal(), on_lattice(directions), rows), drawn, strict=True)
+    return tuple(starmap(add, pairs))
 
 
 def _exact_product(sums: Sequence[int], directions: NDArray[np.int64], rows: int) -> list[int]:
@@ -76,12 +77,14 @@ def _exact_product(sums: Sequence[int], directions: NDArray[np.int64], rows: int
     return [int(entry) // (rows * unit) for entry in product.ravel()]
 
 
-def _add_noise(integers: list[int], measurement: Measurement) -> list[int]:
-    sensitivity, epsilon, multiplier = measurement.sensitivity, measurement.epsilon, measurement.multiplier
-    if measurement.mechanism == "discrete gaussian" and multiplier is not None:
-        return noise.add_gaussian_noise(integers, sensitivity=sensitivity, multiplier=multiplier)
-    if measurement.mechanism == "discrete laplace" and epsilon is not None:
-        return noise.add_laplace_noise(integers, sensitivity=sensitivity, epsilon=epsilon)
-    if measurement.mechanism == "cube" and epsilon is not None:
-        return noise.add_cube_noise(integers, sensitivity=sensitivity, epsilon=epsilon)
-    raise AssertionError(measurement.mechanism)
+def _draw_noise(count: int, measurement: Measurement | SubspaceMeasurement) -> list[int]:
+    """Draw the noise of a measurement apart from its sums: noise does not depend on what it is added to."""
+    charge, zeros = measurement.charge(), [0] * count
+    sensitivity = measurement.sensitivity
+    if charge.multiplier is not None:
+        return noise.add_gaussian_noise(zeros, sensitivity=sensitivity, multiplier=charge.multiplier)
+    if charge.epsilon is None:
+        raise AssertionError(charge.mechanism)
+    if charge.mechanism == "cube":
+        return noise.add_cube_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
+    return noise.add_laplace_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
