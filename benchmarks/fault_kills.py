@@ -50,49 +50,71 @@ def killed_replacing(site: Site, times: int, rng: np.random.Generator) -> Tally:
     """Kill a release that replaces another one: the old or the new one must be there, whole."""
     tally = Tally("killed while replacing")
     kept = site.work.parent / "kept"
-    before, after = site.undisturbed(tally, keep=kept)
-    for k in range(times):
+    moments = Moments(rng, *site.undisturbed(tally, keep=kept))
+    while moments.more(tally, times):
         shutil.copytree(kept, site.out)
         process, reading = site.start("--force")
-        _wait(site, process, k, rng, before, after)
-        process.kill()
+        moments.strike(site, process, signal.SIGKILL)
         site.end(process, reading, tally)
+        tally.struck += process.returncode == -signal.SIGKILL
         # What stood aside would be put back, and the copy for the next round would be in its way.
         for aside in site.work.glob(".out.*.old"):
             shutil.rmtree(aside)
     if tally.absent:
         tally.wrong.append("release lost")
-    tally.leftovers = site.leftovers()
     shutil.rmtree(kept)
     site.undisturbed(tally)
     return tally
 
 
 def _signalled(site: Site, times: int, rng: np.random.Generator, tally: Tally, number: signal.Signals) -> Tally:
-    before, after = site.undisturbed(tally)
-    codes: Counter[int] = Counter()
-    for k in range(times):
+    moments = Moments(rng, *site.undisturbed(tally))
+    codes: Counter[tuple[int, bool]] = Counter()
+    while moments.more(tally, times):
         process, reading = site.start()
-        _wait(site, process, k, rng, before, after)
-        process.send_signal(number)
+        moments.strike(site, process, number)
+        whole = tally.whole
         complaint = site.end(process, reading, tally)
-        codes[process.returncode] += 1
+        codes[process.returncode, tally.whole > whole] += 1
+        tally.struck += process.returncode != 0
         # An interpreter that is still starting has no better answer to Ctrl-C than to die of it.
         if process.returncode not in (0, 130, -number):
             tally.wrong.append(f"exit code {process.returncode}: {complaint[-300:]}")
-    tally.leftovers = site.leftovers()
-    tally.note = ", ".join(f"{count} x exit {code}" for code, count in sorted(codes.items()))
+    shown = {True: "whole", False: "absent"}
+    tally.note = ", ".join(f"exit {code} {shown[whole]}: {count}" for (code, whole), count in sorted(codes.items()))
     site.undisturbed(tally)
     return tally
 
 
-def _wait(site: Site, process: subprocess.Popen, k: int, rng: np.random.Generator, before: float, after: float) -> None:
-    """Wait for a moment that is uniform over the whole life, or, every other time, over its second part."""
-    if k % 2:
-        site.wait_until_staged(process)
-        time.sleep(rng.uniform(0.0, 1.1 * after))
-    else:
-        time.sleep(rng.uniform(0.0, 1.05 * (before + after)))
+class Moments:
+    """When to strike: uniform over the whole life of a release, or, every other time, over its second part.
+
+    A release that ends before it is struck tells how long its parts take now, and does not count.
+    """
+
+    def __init__(self, rng: np.random.Generator, before: float, after: float) -> None:
+        self._rng, self._before, self._after, self._turn = rng, before, after, 0
+
+    def more(self, tally: Tally, times: int) -> bool:
+        """Whether more releases must be struck; not for ever, if they keep getting away."""
+        return tally.struck < times and tally.runs < 4 * times + 10
+
+    def strike(self, site: Site, process: subprocess.Popen, number: signal.Signals) -> None:
+        """Wait for the moment and send the signal."""
+        self._turn += 1
+        begin = time.monotonic()
+        second = self._turn % 2 == 0
+        if second:
+            site.wait_until_staged(process)
+        part = self._after if second else self._before + self._after
+        staged = time.monotonic()
+        try:
+            process.wait(self._rng.uniform(0.0, 1.02 * part))
+        except subprocess.TimeoutExpired:
+            process.send_signal(number)
+        else:
+            if second:
+                self._before, self._after = staged - begin, time.monotonic() - staged
 
 
 def killed_charging(place: Path, times: int, rng: np.random.Generator, *, early: bool = False) -> Tally:
@@ -105,6 +127,7 @@ def killed_charging(place: Path, times: int, rng: np.random.Generator, *, early:
         process.stdout.readline()
         time.sleep(rng.uniform(0.0, 0.15))
         process.kill()
+        tally.struck += 1
         _judge_charges(path, process.communicate()[0].count(b"n"), tally)
     return tally
 
@@ -126,6 +149,7 @@ def killed_at_each_call(place: Path) -> Tally:
                 return tally
             when, code = when + 1, ran.returncode
             if code == -signal.SIGKILL:
+                tally.struck += 1
                 _judge_charges(path, ran.stdout.count(b"n"), tally)
         if code or when == 2:
             tally.note = "skipped: strace cannot trace here"

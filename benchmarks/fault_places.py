@@ -47,7 +47,6 @@ def truncated(site: Site, times: int, rng: np.random.Generator) -> Tally:
         complaint = site.end(process, reading, tally)
         if process.returncode not in (0, 1) or "Traceback" in complaint:
             tally.wrong.append(f"not explained (exit {process.returncode}): {complaint[-300:]}")
-    tally.leftovers = site.leftovers()
     site.undisturbed(tally)
     return tally
 
@@ -113,14 +112,13 @@ def on_small_disk(place: Path, times: int) -> Tally:
     """Fill the disk that is mounted at `place`/small but for a few kilobytes, again and again."""
     tally = Tally("disk full", note="a disk of 4 MB")
     site, filler = Site(place, rows=FEW_ROWS, work=place / "small" / "work"), place / "small" / "filler"
-    for kilobytes in np.unique(np.geomspace(1, 600, times).astype(int)) - 1:
+    for kilobytes in np.unique(np.geomspace(1, 2_500, times).astype(int)) - 1:
         disk = os.statvfs(site.work)
         filler.write_bytes(bytes(max(0, disk.f_bavail * disk.f_frsize - 1024 * int(kilobytes))))
         process, reading = site.start()
         process.wait(PATIENCE)
         filler.unlink()
         _explained(site.end(process, reading, tally), process, f"{kilobytes} KB", tally)
-    tally.leftovers = site.leftovers()
     site.undisturbed(tally)
     return tally
 
@@ -134,7 +132,6 @@ def files_limited(site: Site, times: int) -> Tally:
             preexec_fn=lambda limits=limits: resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         )
         _explained(site.end(process, reading, tally), process, f"{size:.0f} bytes", tally)
-    tally.leftovers = site.leftovers()
     site.undisturbed(tally)
     return tally
 

@@ -30,10 +30,10 @@ class Tally:
 
     fault: str
     runs: int = 0
+    struck: int = 0
     whole: int = 0
     absent: int = 0
     drawn: int = 0
-    leftovers: int = 0
     wrong: list[str] = field(default_factory=list)
     note: str = ""
 
@@ -52,6 +52,7 @@ class Site:
         self.temporary, self.ledger, self.out = self.work / "tmp", self.work / "people.ledger", self.work / "out"
         self.recorded = self.run = 0
         self.before: tuple[str, ...] = ()
+        self.known: set[str] = set()
         if not self.data.exists():
             write_table(self.data, rows)
             SCHEMA.save(self.schema)
@@ -61,7 +62,7 @@ class Site:
 
     def start(self, *options: str, data: Path | None = None, **popen) -> tuple[subprocess.Popen, int]:
         """Start a release with a witness; return the process and the reading end of its pipe."""
-        self.run += 1
+        self.run, self.known = self.run + 1, self.leftovers()
         reading, writing = os.pipe()
         process = subprocess.Popen(
             [*self.before, sys.executable, "-m", "benchmarks.witness", str(writing), "release", str(data or self.data),
@@ -75,8 +76,8 @@ class Site:
 
     def wait_until_staged(self, process: subprocess.Popen) -> None:
         """Wait until the release prepares its folder, with all modules loaded and nothing read, or ends."""
-        limit, before = time.monotonic() + PATIENCE, self.leftovers()
-        while self.leftovers() <= before and process.poll() is None and time.monotonic() < limit:
+        limit = time.monotonic() + PATIENCE
+        while self.leftovers() <= self.known and process.poll() is None and time.monotonic() < limit:
             time.sleep(0.001)
 
     def end(self, process: subprocess.Popen, reading: int, tally: Tally) -> str:
@@ -157,9 +158,9 @@ class Site:
             if path.is_file() and any(trace in path.read_bytes() for trace in TRACES):
                 tally.wrong.append(f"private value in {path.name}")
 
-    def leftovers(self) -> int:
-        """How many folders were left in preparation."""
-        return sum(1 for _ in self.work.glob(".out.*"))
+    def leftovers(self) -> set[str]:
+        """Return the names of folders in preparation."""
+        return {path.name for path in self.work.glob(".out.*")}
 
 
 def write_table(path: Path, rows: int) -> None:

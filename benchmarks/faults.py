@@ -70,17 +70,17 @@ def _print(tallies: list[Tally]) -> None:
     from rich.table import Table
 
     table = Table(title="Faults, and what was there afterwards")
-    for heading in ("fault", "runs", "releases whole", "releases absent", "noise drawn", "ledger mismatches",
+    for heading in ("fault", "runs", "struck", "releases whole", "releases absent", "noise drawn", "ledger mismatches",
                     "anything else wrong", "note"):  # fmt: skip
         table.add_column(heading)
     for t in tallies:
-        figures = (t.runs, t.whole, t.absent, t.drawn, t.mismatches, len(t.wrong) - t.mismatches)
+        figures = (t.runs, t.struck or "", t.whole, t.absent, t.drawn, t.mismatches, len(t.wrong) - t.mismatches)
         table.add_row(t.fault, *map(str, figures), t.note)
     screen = Console(width=150)
     screen.print(table)
     killed = [t for t in tallies if t.fault.startswith("killed")]
     screen.print(
-        f"kills {sum(t.runs for t in killed)}, releases whole {sum(t.whole for t in killed)}, "
+        f"kills {sum(t.struck for t in killed)}, releases whole {sum(t.whole for t in killed)}, "
         f"releases absent {sum(t.absent for t in killed)}, ledger mismatches {sum(t.mismatches for t in tallies)}"
     )
     for t in tallies:
