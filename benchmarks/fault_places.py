@@ -112,7 +112,7 @@ def on_small_disk(place: Path, times: int) -> Tally:
     """Fill the disk that is mounted at `place`/small but for a few kilobytes, again and again."""
     tally = Tally("disk full", note="a disk of 4 MB")
     site, filler = Site(place, rows=FEW_ROWS, work=place / "small" / "work"), place / "small" / "filler"
-    for kilobytes in np.unique(np.geomspace(1, 2_500, times).astype(int)) - 1:
+    for kilobytes in np.unique(np.geomspace(1, 3_900, times).astype(int)) - 1:
         disk = os.statvfs(site.work)
         filler.write_bytes(bytes(max(0, disk.f_bavail * disk.f_frsize - 1024 * int(kilobytes))))
         process, reading = site.start()

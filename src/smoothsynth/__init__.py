@@ -11,6 +11,7 @@ release.write("out/")
 from smoothsynth.errors import (
     BudgetError,
     DataError,
+    LedgerError,
     PlanError,
     ReleaseError,
     SchemaError,
@@ -31,6 +32,7 @@ __all__ = [
     "Charge",
     "DataError",
     "Integer",
+    "LedgerError",
     "Number",
     "Plan",
     "PlanError",
