@@ -29,7 +29,10 @@ def in_words(command: Callable[P, None]) -> Callable[P, None]:
             typer.echo(f"Error: {error}", err=True)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            typer.echo("Interrupted. A release is there whole or not at all: look for its folder. If noise was drawn, the budget is spent.", err=True)
+            typer.echo(
+                "Interrupted. A release is there whole or not at all; if noise was drawn, the budget is spent.",
+                err=True,
+            )
             raise typer.Exit(130) from None
 
     return run
