@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.designs.auto import FOCUSES, auto_design
+from smoothsynth.designs.auto import auto_design
+from smoothsynth.designs.focus import FOCUSES
 from smoothsynth.designs.paper import paper_design
 from smoothsynth.errors import PlanError
 from smoothsynth.moments import MOST_ROWS, Measurement
@@ -142,7 +143,14 @@ def plan(
     size = synthetic_rows or rows
     if method == "auto":
         design = auto_design(
-            schema, rows, budget, rows_per_person=rows_per_person, size=size, focus=focus, smoothness=smoothness
+            schema,
+            rows,
+            budget,
+            rows_per_person=rows_per_person,
+            size=size,
+            focus=focus,
+            smoothness=smoothness,
+            weighed=candidates not in (None, "model") or fit not in (None, "maximum entropy"),
         )
     else:
         chosen = candidates or "ellipsoid"

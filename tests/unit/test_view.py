@@ -10,7 +10,7 @@ from smoothsynth.lattice import LATTICE
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
-from smoothsynth.sensitivity import short_rows_l2
+from smoothsynth.sensitivity import short_rows_l1, short_rows_l2
 from smoothsynth.view import KNOTS, View, knot_places
 
 SCHEMA = ss.Schema({name: ss.Number(-1, 1) for name in "abcd"})
@@ -90,6 +90,27 @@ def test_short_rows_move_no_more_than_the_bound(c):
     moves = np.linalg.norm((evaluate(features, x) - evaluate(features, y)) * weights, axis=1)
     assert moves.max() <= bound
     assert moves.max() >= 0.97 * bound
+
+
+@pytest.mark.parametrize("c", [0.0, 0.3, 1.0])
+def test_short_rows_move_no_more_than_the_l1_bound(c):
+    radius, d = 0.8, 6
+    features = total_degree(2, d)
+    weights = [c if f.degree == 1 else 0.4 if len(f.terms[0]) == 1 else 1.0 for f in features]
+    bound = short_rows_l1(features, weights, radius=radius)
+    rng = np.random.default_rng(1)
+
+    def rows(count):
+        x = rng.normal(size=(count, d)) * (rng.random((count, d)) < 0.5)
+        halves = np.sign(rng.normal(size=(count, d))) * (
+            rng.permuted(np.tile(np.arange(d) < d // 2, (count, 1)), axis=1)
+        )
+        x = np.where(rng.random(count)[:, None] < 0.5, x, halves)
+        return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9) * radius
+
+    x, y = rows(300_000), rows(300_000)
+    moves = np.abs(evaluate(features, x) - evaluate(features, y)) @ np.array(weights)
+    assert 0.6 * bound <= moves.max() <= bound
 
 
 def test_without_pairs_or_with_heavy_squares_the_bound_is_not_used():

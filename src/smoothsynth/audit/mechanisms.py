@@ -12,7 +12,7 @@ from smoothsynth.audit.case import Case
 from smoothsynth.audit.claim import Claim, claim_of
 from smoothsynth.audit.pairs import EDGE, pair, worst_pair
 from smoothsynth.basis import pooled, tensor, term_feature, total_degree
-from smoothsynth.designs.auto import FREE_SQUARE
+from smoothsynth.designs.gaussian import FREE_SQUARE
 from smoothsynth.errors import SmoothsynthError
 from smoothsynth.moments import Measurement, charge_for, whole_weights
 from smoothsynth.privacy import Budget, gaussian_multiplier

@@ -9,13 +9,15 @@ by Newton's method on the dual, all coordinates at once. Every density keeps som
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.schema import Category
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -27,7 +29,28 @@ if TYPE_CHECKING:
 _EVEN = 257
 _CROWDED = 256
 _MOST_STEPS = 60
+# No level and no mark is ever thought impossible, and none certain.
+LEAST_SHARE = 1e-4
+# Before anything is known, a tenth of a column that may have missing values is missing.
+FLAT_MISSING = 0.1
 _TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Coordinates that belong together: the levels of each category, and a value with the mark that it is missing.
+
+    `whole` says for each category whether every row has one of its levels. A mark and a level are 0 or 1.
+    """
+
+    levels: tuple[tuple[int, ...], ...] = ()
+    whole: tuple[bool, ...] = ()
+    missing: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """All coordinates that are 0 or 1."""
+        return (*(c for group in self.levels for c in group), *(mark for _, mark in self.missing))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +58,7 @@ class Columns:
     """Masses on cells, one line for each coordinate; lines with fewer cells are filled up with empty ones.
 
     `places` are the centres of the cells, `edges` their ends. In an `exact` line the places are the only values.
+    `groups` say which lines are not values of their own but levels of categories, or tell that a value is missing.
     """
 
     places: Array
@@ -42,6 +66,7 @@ class Columns:
     base: Array
     masses: Array
     exact: NDArray[np.bool_]
+    groups: Groups = field(default_factory=Groups)
     converged: bool = True
     steps: int = 0
 
@@ -81,6 +106,23 @@ class Columns:
             return self.places[coordinate][cell]
         return np.interp(levels, self._cumulated(coordinate), self.edges[coordinate])
 
+    def share(self, coordinate: int) -> float:
+        """Return the probability that a mark is 1."""
+        return float(self.masses[coordinate, 1])
+
+    def with_shares(self, shares: Mapping[int, float]) -> Columns:
+        """Return the columns with other probabilities of some marks, none of them 0 or 1; levels of a category add up."""
+        chosen = {mark: float(np.clip(share, LEAST_SHARE, 1.0 - LEAST_SHARE)) for mark, share in shares.items()}
+        for group, whole in zip(self.groups.levels, self.groups.whole, strict=True):
+            total = sum(chosen.get(c, self.share(c)) for c in group)
+            if whole or total > 1.0 - LEAST_SHARE:
+                most = 1.0 if whole else 1.0 - LEAST_SHARE
+                chosen.update({c: chosen.get(c, self.share(c)) * most / total for c in group})
+        masses = self.masses.copy()
+        for mark, share in chosen.items():
+            masses[mark, 0], masses[mark, 1] = 1.0 - share, share
+        return replace(self, masses=masses)
+
     def _cumulated(self, coordinate: int) -> Array:
         total = np.concatenate([[0.0], np.cumsum(self.masses[coordinate])])
         return total / total[-1]
@@ -90,14 +132,39 @@ def flat_columns(schema: Schema) -> Columns:
     """Return flat densities on the cells of each coordinate: the values it can take, or a fine grid."""
     fine = _fine_grid()
     lines = list(_lines(schema, fine))
-    width = max(len(places) for places, _ in lines)
+    width = max(len(line.places) for line in lines)
     places, edges = np.ones((len(lines), width)), np.ones((len(lines), width + 1))
     base = np.zeros((len(lines), width))
-    for line, (centres, ends) in enumerate(lines):
-        places[line, : len(centres)], edges[line, : len(ends)] = centres, ends
-        # A value of a column that has few counts once; a cell of the fine grid counts by its width.
-        base[line, : len(centres)] = np.diff(ends) / 2.0 if len(centres) == len(fine) else 1.0 / len(centres)
-    return Columns(places, edges, base, base, np.array([len(centres) < len(fine) for centres, _ in lines]))
+    for number, line in enumerate(lines):
+        places[number, : len(line.places)], edges[number, : len(line.edges)] = line.places, line.edges
+        base[number, : len(line.places)] = line.base
+    exact = np.array([len(line.places) < len(fine) for line in lines])
+    groups = Groups(schema.exclusive, schema.whole, schema.missing)
+    return Columns(places, edges, base, base, exact, groups)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    places: Array
+    edges: Array
+    base: Array
+
+
+def _lines(schema: Schema, fine: Array) -> Iterator[_Line]:
+    for column in schema.columns.values():
+        for role in column.roles:
+            if not isinstance(column, Category) and role == "value":
+                yield _value_line(column.levels(len(fine) - 1), fine)
+            else:
+                share = 1.0 / column.dimensions if role == "level" else FLAT_MISSING
+                yield _Line(np.array([0.0, 1.0]), np.array([-1.0, 0.5, 1.0]), np.array([1.0 - share, share]))
+
+
+def _value_line(levels: Array | None, fine: Array) -> _Line:
+    places = fine if levels is None else levels
+    edges = np.concatenate([[-1.0], (places[1:] + places[:-1]) / 2.0, [1.0]])
+    # A value of a column that has few counts once; a cell of the fine grid counts by its width.
+    return _Line(places, edges, np.diff(edges) / 2.0 if levels is None else np.full(len(places), 1.0 / len(places)))
 
 
 def tilt(columns: Columns, functions: Array, values: Array, scale: Array, *, base: Array | None = None) -> Columns:
@@ -114,15 +181,6 @@ def tilt(columns: Columns, functions: Array, values: Array, scale: Array, *, bas
 def _fine_grid() -> Array:
     crowded = np.cos((2.0 * np.arange(_CROWDED) + 0.5) * np.pi / (2 * _CROWDED))
     return np.unique(np.concatenate([np.linspace(-1.0, 1.0, _EVEN), crowded]))
-
-
-def _lines(schema: Schema, fine: Array) -> Iterator[tuple[Array, Array]]:
-    for column in schema.columns.values():
-        levels = column.levels(len(fine) - 1)
-        centres = fine if levels is None else levels
-        ends = np.concatenate([[-1.0], (centres[1:] + centres[:-1]) / 2.0, [1.0]])
-        for _ in range(column.dimensions):
-            yield centres, ends
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,12 +8,13 @@ difference are shrunk optimally for symmetric Gaussian noise, means and variance
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothsynth.synthesis.columns import Columns, tilt
+from smoothsynth.synthesis.looks import score_length
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.sample import generator
 
@@ -28,6 +29,8 @@ _SIMULATED = 3000
 _ROUNDS = 8
 _FAR = 5.0
 _LEAST_EIGENVALUE = 0.02
+# Either end of the spectrum passes this with a probability of about 0.5 %.
+_TRACY_WIDOM = 2.4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,24 +52,38 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments) -> tuple[Columns, Array]:
     drawn = scores(_SIMULATED, columns.count, generator=generator(0))
     correlation = np.eye(columns.count)
     functions, first, second = standard_functions(columns)
-    length = math.sqrt(_spread(noisy))
+    length, free = score_length(noisy.measurement, noisy.rows), _free_pairs(columns)
     start, target = columns, None
     for step in range(_ROUNDS + 1):
         if step:
-            columns = retarget(start, functions, first, second)
+            columns = _moved(start, functions, first, second)
         rows = view.of(place(correlated(drawn, correlation), columns)) * length
         means, squares, covariance = _moments(rows)
         if target is None:
-            target = _targets(seen, means, squares, covariance)
+            target = _targets(seen, means, squares, covariance, free)
         if step == _ROUNDS:
             break
         first = first + 0.8 * (target.means - means)
         second = np.clip(second * np.clip(target.squares / squares, 0.6, 1.6) ** 0.7, 0.01, _FAR**2)
         variances = np.maximum(np.diag(covariance), 1e-12)
         change = target.correlation - covariance / np.sqrt(np.outer(variances, variances))
-        np.fill_diagonal(change, 0.0)
-        correlation = nearest_correlation(correlation + change)
+        correlation = nearest_correlation(correlation + change * free)
     return columns, correlation
+
+
+def _free_pairs(columns: Columns) -> Array:
+    """Return 1 for pairs of coordinates whose dependence is to be learned, 0 within a category or a value and its mark."""
+    free = 1.0 - np.eye(columns.count)
+    for together in (*columns.groups.levels, *columns.groups.missing):
+        free[np.ix_(together, together)] = 0.0
+    return free
+
+
+def _moved(columns: Columns, functions: Array, first: Array, second: Array) -> Columns:
+    """Move columns until standardised values, and levels and marks, have these means."""
+    means, deviations = columns.means(), columns.deviations()
+    shares = {c: float(means[c] + first[c] * deviations[c]) for c in columns.groups.marks}
+    return retarget(columns, functions, first, second).with_shares(shares)
 
 
 def nearest_correlation(matrix: Array) -> Array:
@@ -78,14 +95,26 @@ def nearest_correlation(matrix: Array) -> Array:
 
 
 def denoise(matrix: Array, noise: float) -> Array:
-    """Shrink the eigenvalues of a symmetric matrix with Gaussian noise of that deviation off the diagonal.
+    """Shrink the eigenvalues of a symmetric matrix with Gaussian noise of that deviation s off the diagonal.
 
-    l -> sign(l) sqrt(l^2 - 4 d s^2)+, the best in Frobenius norm above the noise edge 2 s sqrt(d)
-    (Gavish and Donoho 2017, for the symmetric case).
+    Nothing is kept unless some eigenvalue is beyond what noise alone reaches once in a hundred times (its largest
+    eigenvalue is 2 s sqrt(d) + s d^(-1/6) TW, with TW of Tracy and Widom 1996). Then
+
+        l_i -> l_i - 2 s^2 sum_j (l_i - l_j) / ((l_i - l_j)^2 + s^2)
+
+    never beyond 0: the best for eigenvectors as they are, whether few directions carry the signal or all (Bun, Allez,
+    Bouchaud and Potters 2016, section IV; the sum is their Hilbert transform, smoothed over the spacing s).
     """
     values, vectors = np.linalg.eigh(matrix)
-    shrunk = np.sign(values) * np.sqrt(np.maximum(values**2 - 4.0 * len(matrix) * noise**2, 0.0))
-    return np.asarray((vectors * shrunk) @ vectors.T)
+    d = len(matrix)
+    if np.abs(values).max() <= noise * (2.0 * math.sqrt(d) + _TRACY_WIDOM * d ** (-1.0 / 6.0)):
+        return np.zeros_like(matrix)
+    apart = values[:, None] - values
+    shrunk = values - 2.0 * noise**2 * np.sum(apart / (apart**2 + noise**2), axis=1)
+    shrunk = np.sign(values) * np.clip(shrunk * np.sign(values), 0.0, np.abs(values))
+    kept = np.asarray((vectors * shrunk) @ vectors.T)
+    np.fill_diagonal(kept, 0.0)
+    return kept
 
 
 def shrinkage(differences: Array, noise: float) -> float:
@@ -101,7 +130,7 @@ class _Target:
     correlation: Array
 
 
-def _targets(seen: Seen, means: Array, squares: Array, covariance: Array) -> _Target:
+def _targets(seen: Seen, means: Array, squares: Array, covariance: Array, free: Array) -> _Target:
     """Decide how much of the difference between what was seen and the model is more than noise."""
     d, noise = len(means), seen.noise
     difference = seen.means - means
@@ -111,23 +140,14 @@ def _targets(seen: Seen, means: Array, squares: Array, covariance: Array) -> _Ta
     pooled = common**3 / (common**2 + 2.0 * noise**2 / d)
     own = shrinkage(difference - common, noise * math.sqrt(2.0)) * (difference - common)
     second = np.maximum(squares + pooled + own, 0.05 * squares)
-    rest = seen.squares - np.outer(seen.means, seen.means) - covariance
-    np.fill_diagonal(rest, 0.0)
+    rest = (seen.squares - np.outer(seen.means, seen.means) - covariance) * free
     variances = np.maximum(second - first**2, np.maximum(0.05 * squares, 0.7 * noise))
     return _Target(first, second, denoise(rest, noise) / np.sqrt(np.outer(variances, variances)))
 
 
-def _spread(noisy: NoisyMoments) -> float:
-    """Return the square of the length 1 of the view in units of standardised rows: see designs.auto.SHORT."""
-    from smoothsynth.synthesis.looks import SHORT
-
-    dimensions = len(noisy.measurement.view.knots) if noisy.measurement.view is not None else 1
-    return SHORT * dimensions
-
-
 def _unpack(noisy: NoisyMoments) -> Seen:
     """Turn moments of the view (in units of its length) into those of standardised rows."""
-    spread = _spread(noisy)
+    spread = score_length(noisy.measurement, noisy.rows) ** 2
     d = len(noisy.measurement.view.knots) if noisy.measurement.view is not None else 1
     means, squares = np.zeros(d), np.zeros((d, d))
     noise = mean_noise = 0.0
@@ -160,7 +180,13 @@ def standard_functions(columns: Columns) -> tuple[Array, Array, Array]:
 
 
 def retarget(columns: Columns, functions: Array, first: Array, second: Array) -> Columns:
-    """Tilt columns softly so that y and y^2 have the given means."""
+    """Tilt columns softly so that y and y^2 have the given means; levels of categories and marks stay as they are."""
+    marks = list(columns.groups.marks)
     second = np.maximum(second, first**2 + 0.02 * np.maximum(second, 1e-3))
     values = np.stack([first, second], axis=1)
-    return tilt(columns, functions, values, np.broadcast_to(np.array([0.003, 0.01]), values.shape))
+    tilted = tilt(columns, functions, values, np.broadcast_to(np.array([0.003, 0.01]), values.shape))
+    if not marks:
+        return tilted
+    masses = tilted.masses.copy()
+    masses[marks] = columns.masses[marks]
+    return replace(tilted, masses=masses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,29 +12,41 @@ from smoothsynth.view import View, knot_places
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from smoothsynth.moments import Measurement
     from smoothsynth.synthesis.columns import Columns
 
     Array = NDArray[np.float64]
 
 # A share of the flat density keeps ranks from being constant where the model believes no row to be.
 FLAT_SHARE = 0.1
-# Standardised rows are cut to length sqrt(SHORT d): shorter rows mean less noise, and less is seen of far ones.
-SHORT = 0.6
+# Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
+# large as keeps the noise of a correlation at PAIR_NOISE, within these limits.
+LEAST_SHORT, MOST_SHORT, PAIR_NOISE = 0.6, 5.0, 0.02
 
 
 def rank_view(columns: Columns) -> View:
     """See each coordinate as cos(pi F(x)), F its distribution function: T_k of it is cos(k pi F(x)).
 
-    A column that the model thinks crowded in a corner is spread over the whole cube.
+    A column that the model thinks crowded in a corner is spread over the whole cube. Levels and marks stay what they are.
     """
     mixed = columns.mixed(FLAT_SHARE)
-    places = knot_places()
-    return View.from_values(np.stack([np.cos(np.pi * mixed.probabilities(c, places)) for c in range(columns.count)]))
+    places, marks = knot_places(), set(columns.groups.marks)
+    lines = [places if c in marks else np.cos(np.pi * mixed.probabilities(c, places)) for c in range(columns.count)]
+    return View.from_values(np.stack(lines))
 
 
-def score_view(columns: Columns) -> View:
-    """See each coordinate as (x - m)/s, in units of the length sqrt(SHORT d) to which rows are cut."""
-    length = np.sqrt(SHORT * columns.count)
+def score_length(measurement: Measurement, rows: int) -> float:
+    """Return the length sqrt(s d) to which standardised rows are cut: from the noise, which is known beforehand.
+
+    A product has noise w in units of the view, so a correlation has noise  w s d.
+    """
+    dimensions = len(measurement.view.knots) if measurement.view is not None else 1
+    noise = float(measurement.deviations(rows).min()) * dimensions
+    return math.sqrt(dimensions * min(MOST_SHORT, max(LEAST_SHORT, PAIR_NOISE / noise)))
+
+
+def score_view(columns: Columns, length: float) -> View:
+    """See each coordinate as (x - m)/s, in units of the length to which rows are cut."""
     centred = knot_places()[None, :] - columns.means()[:, None]
     return View.from_values(centred / columns.deviations()[:, None] / length, radius=1.0)
 

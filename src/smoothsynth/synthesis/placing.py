@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+# Steps in which the shifts of a category's levels are found.
+_SHIFTS = 40
+
 
 def scores(count: int, dimensions: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
     """Draw normal scores with mean exactly 0 and, where there are enough rows, covariance exactly the identity."""
@@ -38,14 +41,68 @@ def place(
     """Replace the (weighted) ranks in every column of the scores by quantiles of that column.
 
     Each column then has its density almost exactly, whatever the number of rows (a Latin hypercube). Without a
-    generator the middle of each rank is taken, with one a random point of it.
+    generator the middle of each rank is taken, with one a random point of it. A category takes the level whose score
+    is largest, after shifts that give every level its share; a value is missing where the score of its mark is largest.
     """
     count = len(drawn)
     shares = np.full(count, 1.0 / count) if weights is None else weights
-    rows = np.empty_like(drawn)
-    for column in range(drawn.shape[1]):
-        order = np.argsort(drawn[:, column])
-        inside = 0.5 if generator is None else generator.random(count)
-        levels = np.cumsum(shares[order]) - shares[order] * inside
-        rows[order, column] = columns.quantiles(column, levels)
+    rows = np.zeros_like(drawn)
+    marks = set(columns.groups.marks)
+    for group, whole in zip(columns.groups.levels, columns.groups.whole, strict=True):
+        rows[:, list(group)] = choose_levels(drawn[:, list(group)], _group_shares(columns, group, whole=whole), shares)
+    hidden = {value: _largest(drawn[:, mark], columns.share(mark), shares) for value, mark in columns.groups.missing}
+    for value, mark in columns.groups.missing:
+        rows[hidden[value], mark] = 1.0
+    for column in (c for c in range(drawn.shape[1]) if c not in marks):
+        seen = np.flatnonzero(~hidden[column]) if column in hidden else np.arange(count)
+        order = seen[np.argsort(drawn[seen, column])]
+        inside = 0.5 if generator is None else generator.random(len(order))
+        own = shares[order] / shares[order].sum() if len(order) else shares[order]
+        rows[order, column] = columns.quantiles(column, np.cumsum(own) - own * inside)
     return rows
+
+
+def choose_levels(drawn: Array, wanted: Array, weights: Array) -> Array:
+    """Give each row one level, as marks: the largest of score + shift, with shifts found so that shares are as wanted.
+
+    `wanted` has one share more than there are levels where a row may have none: its score is always 0. A multinomial
+    probit: the correlations of the scores of levels with all others become dependence, level by level.
+    """
+    scored = np.concatenate([drawn, np.zeros((len(drawn), len(wanted) - drawn.shape[1]))], axis=1)
+    scored += np.log(wanted)
+    for _ in range(_SHIFTS):
+        found = np.bincount(np.argmax(scored, axis=1), weights=weights, minlength=len(wanted))
+        if np.abs(found - wanted).max() < 0.5 / len(drawn):
+            break
+        scored += 0.6 * (np.log(wanted) - np.log(np.maximum(found, 0.2 * wanted)))
+    chosen = _even_out(scored, np.argmax(scored, axis=1), wanted, weights)
+    return np.asarray(np.eye(len(wanted))[chosen][:, : drawn.shape[1]])
+
+
+def _even_out(scored: Array, chosen: NDArray[np.intp], wanted: Array, weights: Array) -> NDArray[np.intp]:
+    """Move the rows that are nearest to another level from levels with too much weight to those with too little."""
+    chosen = chosen.copy()
+    own = scored[np.arange(len(chosen)), chosen]
+    spare = np.bincount(chosen, weights=weights, minlength=len(wanted)) - wanted
+    for level in np.argsort(spare)[: np.count_nonzero(spare < 0.0)]:
+        for row in np.argsort(own - scored[:, level]):
+            if spare[level] + weights[row] / 2.0 > 0.0:
+                break
+            if spare[chosen[row]] > weights[row] / 2.0:
+                spare[chosen[row]] -= weights[row]
+                spare[level] += weights[row]
+                chosen[row] = level
+    return chosen
+
+
+def _group_shares(columns: Columns, group: tuple[int, ...], *, whole: bool) -> Array:
+    shares = np.array([columns.share(c) for c in group])
+    return shares / shares.sum() if whole else np.append(shares, max(1.0 - shares.sum(), 1e-9))
+
+
+def _largest(drawn: Array, share: float, weights: Array) -> NDArray[np.bool_]:
+    """Mark the rows with the largest scores that make up a share of the weight."""
+    order = np.argsort(-drawn)
+    marked = np.zeros(len(drawn), dtype=bool)
+    marked[order[np.cumsum(weights[order]) - weights[order] / 2.0 <= share]] = True
+    return marked

@@ -1,0 +1,103 @@
+"""The stages of method="auto" under (epsilon, delta): Gaussian releases of low moments, ranks, pairs and lengths."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from smoothsynth.designs.shape import PAIRS, cosines_of_length, falling, pair_weights
+from smoothsynth.moments import Measurement, whole_weights
+from smoothsynth.privacy import gaussian_multiplier, split_multiplier
+from smoothsynth.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from smoothsynth.basis import Feature
+    from smoothsynth.designs.focus import Focus
+    from smoothsynth.designs.shape import Shape, Stages
+    from smoothsynth.privacy import Budget
+
+# A weight for T_2 beside x that costs nothing: (x_i, v T_2(x_i)) has L2 sensitivity 2 sqrt(d) for every
+# v^2 <= (11 + 5 sqrt 5)/32 (docs/proofs/sensitivity.md, section 4).
+FREE_SQUARE = math.sqrt((11 + 5 * math.sqrt(5)) / 32)
+# Two marks of a category change by 1, a number by 2: with these weights a category costs what a number costs, beside
+# x and T_2 and beside the cosines of ranks.
+MARK_WEIGHT, RANK_MARK_WEIGHT = math.sqrt(2.0), 2.0
+
+LENGTH_DEGREES = 4
+# The noise of a cosine grows like the root of its degree. There are as many of ranks as keep it below RANK_NOISE for
+# queries of smoothness 16, more for rougher ones.
+FEWEST_RANK_DEGREES, MOST_RANK_DEGREES, RANK_NOISE = 6, 48, 0.08
+
+
+def gaussian_stages(
+    shape: Shape, rows: int, budget: Budget, *, rows_per_person: int, lean: Focus, smoothness: int
+) -> Stages:
+    """Plan up to four releases: low moments, ranks of numbers, pairs of columns, lengths of rows."""
+    shares = _shares(shape, lean)
+    whole = gaussian_multiplier(budget.epsilon, budget.delta)
+    multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
+
+    def stage(
+        name: str, purpose: str, features: Sequence[Feature], weights: Sequence[float], view: View | None
+    ) -> Measurement:
+        return Measurement(
+            purpose=purpose,
+            features=tuple(features),
+            mechanism="discrete gaussian",
+            multiplier=multipliers[name],
+            weights=whole_weights(weights),
+            rows_per_person=rows_per_person,
+            view=view,
+            **({} if view is not None and (view.radius is not None or view.pooled) else shape.facts()),
+        )
+
+    values, marks = len(shape.values), len(shape.marks)
+    low = [1.0] * values + [FREE_SQUARE] * values + [MARK_WEIGHT] * marks
+    stages: Stages = [(None, stage("low", _low_purpose(shape), shape.moments(2 if values else 0), low, None))]
+    if "ranks" in shares:
+        degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
+        ranks = shape.moments(degrees)
+        weights = falling(ranks[: values * degrees]) + [RANK_MARK_WEIGHT] * marks
+        stages.append(("ranks", stage("ranks", _rank_purpose(shape, degrees), ranks, weights, shape.straight())))
+    if "pairs" in shares:
+        pairs = shape.pairs()
+        weights = pair_weights(pairs, math.sqrt(lean.mean_weight))
+        stages.append(("scores", stage("pairs", PAIRS, pairs, weights, shape.straight(1.0))))
+    if "lengths" in shares:
+        lengths = cosines_of_length(LENGTH_DEGREES)
+        purpose = f"{LENGTH_DEGREES} cosines of the rank of a row's length"
+        stages.append(("lengths", stage("lengths", purpose, lengths, falling(lengths), View.straight(1, pooled=True))))
+    return stages
+
+
+def _shares(shape: Shape, lean: Focus) -> dict[str, float]:
+    """Say which stages there are: ranks where there are numbers, pairs for several columns, lengths for several numbers."""
+    wanted = {
+        "low": True,
+        "ranks": bool(shape.values),
+        "pairs": shape.columns > 1,
+        "lengths": len(shape.values) > 1,
+    }
+    shares = {name: float(getattr(lean, name)) for name, there in wanted.items() if there}
+    if "ranks" not in shares:
+        shares["low"] += lean.ranks
+    total = math.fsum(shares.values())
+    return {name: share / total for name, share in shares.items()}
+
+
+def _low_purpose(shape: Shape) -> str:
+    parts = ["the mean and the second moment of each column"] if shape.values else []
+    return " and ".join(parts + (["the share of each level"] if shape.marks else []))
+
+
+def _rank_purpose(shape: Shape, degrees: int) -> str:
+    return f"{degrees} cosines of the ranks in each column" + (", shares again" if shape.marks else "")
+
+
+def _rank_degrees(columns: int, rows: float, multiplier: float, smoothness: int) -> int:
+    """Return how many cosines of ranks to measure: few if the noise, about sqrt(8 d k) for degree k, is large."""
+    noise = math.sqrt(8.0 * columns) * multiplier / rows
+    wanted = (RANK_NOISE / noise) ** 2 * 4.0 / math.sqrt(smoothness)
+    return round(min(MOST_RANK_DEGREES, max(FEWEST_RANK_DEGREES, wanted)))

@@ -1,0 +1,124 @@
+"""The stages of method="auto" under pure epsilon: the cube mechanism for what is bounded one by one, Laplace for pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from smoothsynth.basis import pooled
+from smoothsynth.designs.shape import PAIRS, cosines_of_length, pair_weights
+from smoothsynth.moments import FULL_WEIGHT, Measurement, whole_weights
+from smoothsynth.privacy import cube_deviation, split_epsilon
+from smoothsynth.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from smoothsynth.basis import Feature
+    from smoothsynth.designs.focus import Focus
+    from smoothsynth.designs.shape import Shape, Stages
+
+LENGTH_DEGREES = 3
+FEWEST_DEGREES, MOST_DEGREES, RANK_NOISE = 3, 24, 0.04
+# Ranks, lengths and pairs are bought only if their noise stays below.
+MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.15, 0.05, 0.08
+# The weight of the means beside the pairs, over sqrt(d).
+MEAN_WEIGHT = 0.1
+# A mark changes by 1 and a number by 2.
+MARK_WEIGHT = 2.0
+
+
+def pure_stages(
+    shape: Shape, rows: int, epsilon: float, *, rows_per_person: int, lean: Focus, weighed: bool = False
+) -> Stages:
+    """Plan releases of means, the pooled second moment, and, where n allows, of ranks, pairs and lengths.
+
+    If candidates are to be `weighed` and no model is drawn from, few moments are measured: weights must match them all.
+    """
+    d, people = shape.dimensions, rows / rows_per_person
+    shares = _shares(shape, people, epsilon, lean, weighed=weighed)
+    epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
+
+    def stage(
+        name: str,
+        purpose: str,
+        features: Sequence[Feature],
+        view: View | None = None,
+        *,
+        weights: Sequence[float] = (),
+        mechanism: str = "cube",
+    ) -> Measurement:
+        return Measurement(
+            purpose=purpose,
+            features=tuple(features),
+            mechanism=mechanism if len(features) > 1 else "discrete laplace",
+            epsilon=epsilons[name],
+            weights=whole_weights(weights) if weights else (),
+            rows_per_person=rows_per_person,
+            view=view,
+            **(shape.facts() if view is None else {}),
+        )
+
+    means, weights = shape.moments(1), [1.0] * len(shape.values) + [MARK_WEIGHT] * len(shape.marks)
+    kinds = ("cube", "discrete laplace") if shape.marks else ("cube",)
+    made = [stage("means", _means_purpose(shape), means, weights=weights, mechanism=kind) for kind in kinds]
+    stages: Stages = [(None, min(made, key=lambda measurement: float(measurement.deviations(rows).sum())))]
+    if "square" in shares:
+        purpose = "the second moment T_2, averaged over the columns"
+        stages.append((None, stage("square", purpose, [pooled(2, shape.values)])))
+    if "ranks" in shares:
+        found = _rank_degrees(len(shape.values), people, epsilons["ranks"])
+        degrees = FEWEST_DEGREES if weighed else found
+        ranks = shape.moments(degrees)[: degrees * len(shape.values)]
+        stages.append(
+            ("ranks", stage("ranks", f"{degrees} cosines of the ranks in each column", ranks, shape.straight()))
+        )
+    if "pairs" in shares:
+        pairs = shape.pairs()
+        weights = pair_weights(pairs, MEAN_WEIGHT * math.sqrt(d))
+        view = shape.straight(1.0)
+        stages.append(("scores", stage("pairs", PAIRS, pairs, view, weights=weights, mechanism="discrete laplace")))
+    if "lengths" in shares:
+        purpose, view = f"{LENGTH_DEGREES} cosines of the rank of a row's length", View.straight(1, pooled=True)
+        stages.append(("lengths", stage("lengths", purpose, cosines_of_length(LENGTH_DEGREES), view)))
+    return stages
+
+
+def _shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, weighed: bool) -> dict[str, float]:
+    """Share a pure budget: pairs, ranks and lengths where their noise allows, the rest between means and T_2.
+
+    A kernel query of width s moves by about 1.44 sqrt(d/3)/s^2 when all means err by one unit (the worst of ten
+    thousand random queries) and by d/(4 s^2) when the average T_2 does, the same way for every query. The shares
+    e1, e2 minimise (A/e1)^2 + (B/e2)^2 with A and B these slopes times the noise at epsilon = 1.
+    """
+    d, values = shape.dimensions, len(shape.values)
+
+    def noise(count: int, share: float) -> float:
+        return cube_deviation(count, sensitivity=2.0, epsilon=share * epsilon) / people
+
+    shares = {}
+    # A correlation has noise  sqrt(2) r^2 |w|_2 / (n epsilon)  with r^2 = 0.6 d and about d^2/2 pairs.
+    pair_noise = 0.6 * d * math.sqrt(d * (d + 3.0)) / (people * epsilon)
+    if shape.columns > 1 and not weighed and pair_noise <= MOST_PAIR_NOISE * lean.pure_pairs:
+        shares["pairs"] = lean.pure_pairs
+    if values and lean.pure_ranks and noise(FEWEST_DEGREES * values, lean.pure_ranks) <= MOST_RANK_NOISE:
+        shares["ranks"] = lean.pure_ranks
+    if values > 1 and noise(LENGTH_DEGREES, lean.pure_lengths) <= MOST_LENGTH_NOISE:
+        shares["lengths"] = lean.pure_lengths
+    means = (1.44 * math.sqrt(d / 3.0) * cube_deviation(d, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
+    square = (values / 4.0 * cube_deviation(1, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
+    rest = 1.0 - sum(shares.values())
+    first = {"means": rest * means / (means + square), "square": rest * square / (means + square)}
+    return {**first, **shares} if values else {"means": rest, **shares}
+
+
+def _means_purpose(shape: Shape) -> str:
+    parts = ["the mean of each column"] if shape.values else []
+    return " and ".join(parts + (["the share of each level"] if shape.marks else []))
+
+
+def _rank_degrees(values: int, people: float, epsilon: float) -> int:
+    """Return as many degrees as keep the noise of the cube, which grows with their number, at RANK_NOISE."""
+    wanted = math.sqrt(3.0) * RANK_NOISE * people * epsilon / (2.0 * values)
+    on_the_lattice = FULL_WEIGHT / (epsilon * values)
+    return math.floor(max(FEWEST_DEGREES, min(MOST_DEGREES, wanted, on_the_lattice)))

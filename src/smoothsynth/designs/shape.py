@@ -1,0 +1,84 @@
+"""What a design needs to know of a schema, and the measurements that are made the same way under every budget."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.basis import lowest, term_feature
+from smoothsynth.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from smoothsynth.basis import Feature
+    from smoothsynth.moments import Measurement
+    from smoothsynth.schema import Schema
+
+    Stages = list[tuple[str | None, Measurement]]
+
+PAIRS = "means, squares and products of standardised columns, rows cut to a length"
+# Squares that come along with pairs at no cost (docs/proofs/sensitivity.md, section 9).
+SQUARE_WEIGHT = math.sqrt(0.125)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The coordinates of a schema: values, and marks, which are 0 or 1 (levels of categories, and missing or not)."""
+
+    columns: int
+    values: tuple[int, ...]
+    marks: tuple[int, ...]
+    exclusive: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, schema: Schema) -> Shape:
+        """Read the shape of a schema."""
+        roles = tuple(enumerate(schema.roles))
+        values = tuple(c for c, role in roles if role == "value")
+        return cls(len(schema.columns), values, tuple(c for c, role in roles if role != "value"), schema.exclusive)
+
+    @property
+    def dimensions(self) -> int:
+        """How many coordinates there are."""
+        return len(self.values) + len(self.marks)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a measurement must know of marks for its sensitivity."""
+        return {"exclusive": self.exclusive, "binary": self.marks} if self.marks else {}
+
+    def moments(self, degree: int) -> list[Feature]:
+        """Return T_k of each value up to a degree, degree by degree, then each mark."""
+        own = [term_feature((c, k)) for k in range(1, degree + 1) for c in self.values]
+        return own + [term_feature((c, 1)) for c in self.marks]
+
+    def pairs(self) -> tuple[Feature, ...]:
+        """Return means, squares and products of all coordinates."""
+        d = self.dimensions
+        return lowest(d + d * (d + 1) // 2, d)
+
+    def straight(self, radius: float | None = None) -> View:
+        """Return the view that bends nothing: what a plan knows before the first release."""
+        return View.straight(self.dimensions, radius)
+
+
+def cosines_of_length(degrees: int) -> list[Feature]:
+    """Return cosines of the one coordinate of a pooled view."""
+    return [term_feature((0, k)) for k in range(1, degrees + 1)]
+
+
+def falling(features: Sequence[Feature]) -> list[float]:
+    """Weigh degree k by k^(-1/2): it minimises the noise of the distribution function, sum s_k^2 / k^2."""
+    return [feature.degree**-0.5 for feature in features]
+
+
+def pair_weights(features: Sequence[Feature], mean: float) -> list[float]:
+    """Weigh products by 1, squares so that they come along, means as given."""
+
+    def weight(feature: Feature) -> float:
+        if feature.degree == 1:
+            return mean
+        return SQUARE_WEIGHT if len(feature.terms[0]) == 1 else 1.0
+
+    return [weight(feature) for feature in features]
