@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import ReleaseError, SmoothsynthError
-from smoothsynth.moments import MOST_ROWS, NoisyMoments
+from smoothsynth.moments import MOST_ROWS, NoisyMoments, check_marks
 from smoothsynth.release import FORMAT, MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, Receipt, Release, sha256
-from smoothsynth.schema import Integer
+from smoothsynth.schema.column import outside
 from smoothsynth.subspace import NoisySubspace
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow
 
     from smoothsynth.privacy import Charge
-    from smoothsynth.schema import Column
 
 _MOST_JSON_BYTES = 256 * 2**20
 _MOST_CHARGES = 1000
@@ -38,6 +37,8 @@ _RECEIPT = {"format": int, "software": str, "rows": int, "rows_per_person": int,
 _NOISE = {"purpose": str, "epsilon": _MAYBE, "multiplier": _MAYBE, "rows_per_person": int, "rows": int}
 _MOMENTS = {**_NOISE, "mechanism": str, "features": [[[[int]]]], "weights": [int], "integers": [int],
             "view": ({"knots": [[int]], "radius": _MAYBE, "pooled": bool}, None)}  # fmt: skip
+# Since columns have types; earlier releases have only values.
+_MARKS = {"exclusive": [[int]], "binary": [int]}
 _SUBSPACE = {**_NOISE, "dimensions": int, "rank": int, "iterations": int, "start": [[float]], "products": [[int]]}
 
 
@@ -56,6 +57,7 @@ def load(path: str | Path) -> Release:
             _check_shape(facts, _RECEIPT, "receipt")
         receipt = Receipt.from_dict(facts)
         moments, subspace = _read_moments(folder)
+        earlier = _read_earlier(folder, moments)
         _check_spent(receipt, facts["spent"])
         _check_agreement(receipt, moments, subspace)
         _check_hashes(folder, facts["sha256"])
@@ -70,7 +72,7 @@ def load(path: str | Path) -> Release:
         raise ReleaseError(
             f"{folder} is not a whole release: a field is missing or has the wrong type ({type(error).__name__})."
         ) from error
-    return Release(table=table, moments=moments, receipt=receipt, subspace=subspace)
+    return Release(table=table, moments=moments, receipt=receipt, subspace=subspace, earlier=earlier)
 
 
 def _read_moments(folder: Path) -> tuple[tuple[NoisyMoments, ...], NoisySubspace | None]:
@@ -78,6 +80,8 @@ def _read_moments(folder: Path) -> tuple[tuple[NoisyMoments, ...], NoisySubspace
     _check_shape(document, {"format": int, "moments": [_MOMENTS]}, "moments")
     if document["format"] != FORMAT or len(document["moments"]) > _MOST_CHARGES:
         raise ReleaseError(f"{MOMENTS_FILE} must have format {FORMAT} and at most {_MOST_CHARGES:,} measurements.")
+    for m in document["moments"]:
+        _check_shape({key: m.get(key, []) for key in _MARKS}, _MARKS, "moments")
     moments = tuple(NoisyMoments.from_dict(m) for m in document["moments"])
     for m in moments:
         _check_figures((*m.integers, *m.measurement.weights))
@@ -87,6 +91,19 @@ def _read_moments(folder: Path) -> tuple[tuple[NoisyMoments, ...], NoisySubspace
     subspace = NoisySubspace.from_dict(document["subspace"])
     _check_figures(z for product in subspace.products for z in product)
     return moments, subspace
+
+
+def _read_earlier(folder: Path, moments: tuple[NoisyMoments, ...]) -> tuple[NoisyMoments, ...]:
+    """Read the moments of the release whose views were kept, if there is one: the same features, the same views."""
+    facts = _read_json(folder, MOMENTS_FILE).get("earlier", [])
+    _check_shape(facts, [_MOMENTS], "earlier moments")
+    earlier = tuple(NoisyMoments.from_dict(m) for m in facts[:_MOST_CHARGES])
+    for m in earlier:
+        _check_figures((*m.integers, *m.measurement.weights))
+    seen = [[(m.features, m.measurement.view) for m in some] for some in (earlier, moments)]
+    if earlier and (seen[0] != seen[1] or len(facts) != len(earlier)):
+        raise ReleaseError("The moments must have the features and views of the earlier ones; they have not.")
+    return earlier
 
 
 def _check_figures(integers: Iterable[int]) -> None:
@@ -111,6 +128,8 @@ def _check_agreement(receipt: Receipt, moments: tuple[NoisyMoments, ...], subspa
     found += [(subspace.rows, subspace.measurement.rows_per_person)] if subspace else []
     if any(pair != (receipt.rows, receipt.rows_per_person) for pair in found):
         raise ReleaseError("The moments must be of as many rows as the receipt names; they are not.")
+    for m in moments:
+        check_marks(m.measurement, receipt.schema)
     for view, features in ((m.measurement.view, m.features) for m in moments):
         seen = d if view is None or not view.pooled else 1
         used = [c for feature in features for term in feature.terms for c, _ in term]
@@ -134,7 +153,7 @@ def _read_rows(folder: Path, receipt: Receipt) -> pyarrow.Table:
     import pyarrow
     from pyarrow import parquet
 
-    types = [pyarrow.int64() if isinstance(c, Integer) else pyarrow.float64() for c in receipt.schema.columns.values()]
+    types = [column.arrow_type() for column in receipt.schema.columns.values()]
     with _plain_file(folder, ROWS_FILE).open("rb") as file:
         try:
             rows = parquet.ParquetFile(file)
@@ -145,20 +164,10 @@ def _read_rows(folder: Path, receipt: Receipt) -> pyarrow.Table:
             table.validate(full=True)
         except (pyarrow.ArrowException, OSError, ValueError, EOFError) as error:
             raise ReleaseError(f"{ROWS_FILE} cannot be read as Parquet.") from error
-    if table.num_rows != receipt.synthetic_rows or not all(
-        map(_in_bounds, receipt.schema.columns.values(), table.columns)
-    ):
-        raise ReleaseError(f"{ROWS_FILE} must have a value within its bounds in every cell, and has not.")
+    if table.num_rows != receipt.synthetic_rows or any(map(outside, receipt.schema.columns.values(), table.columns)):
+        raise ReleaseError(f"{ROWS_FILE} must have a value that its column can take in every cell, and has not.")
     # What else a file says of its columns is for other programs, and is not taken over.
     return pyarrow.table(table.columns, names=list(receipt.schema.names))
-
-
-def _in_bounds(column: Column, values: pyarrow.ChunkedArray) -> bool:
-    import numpy as np
-
-    numbers = values.to_numpy()
-    # False for NaN.
-    return not values.null_count and bool(np.all((numbers >= column.lower) & (numbers <= column.upper)))
 
 
 def _check_hashes(folder: Path, hashes: dict[str, str]) -> None:

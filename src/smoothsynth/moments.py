@@ -20,13 +20,22 @@ from smoothsynth import privacy
 from smoothsynth.basis import Feature, Term, evaluate
 from smoothsynth.errors import PlanError
 from smoothsynth.lattice import LATTICE
-from smoothsynth.sensitivity import l1_sensitivity, l2_sensitivity, short_rows_l2
+from smoothsynth.sensitivity import (
+    Marks,
+    l1_sensitivity,
+    l2_sensitivity,
+    linf_sensitivity,
+    short_rows_l1,
+    short_rows_l2,
+)
 from smoothsynth.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from smoothsynth.schema import Schema
 
 # The weight of a feature that is not scaled down.
 FULL_WEIGHT = 2**16
@@ -43,7 +52,8 @@ class Measurement:
     """Features to be measured together, with one noise mechanism: known completely before any data.
 
     `epsilon` is the pure cost of the cube and Laplace mechanisms; `multiplier` is noise over L2
-    sensitivity of the Gaussian one. `weights` are whole numbers, FULL_WEIGHT for an unscaled feature.
+    sensitivity of the Gaussian one. `weights` are whole numbers, FULL_WEIGHT for an unscaled feature. Coordinates named
+    in `binary` are 0 or 1 in every row, and at most one of each group of `exclusive` is 1: facts of the schema.
     """
 
     purpose: str
@@ -54,6 +64,8 @@ class Measurement:
     weights: tuple[int, ...] = ()
     rows_per_person: int = 1
     view: View | None = None
+    exclusive: tuple[tuple[int, ...], ...] = ()
+    binary: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.weights:
@@ -72,6 +84,9 @@ class Measurement:
             raise PlanError("A view with a radius needs features of all coordinates: a row's length is that of all.")
         if min(self.weights) < 1 or self.rows_per_person < 1:
             raise PlanError("Weights and rows_per_person are whole numbers of at least 1.")
+        grouped = [c for group in self.exclusive for c in group]
+        if len(set(grouped)) < len(grouped) or not set(grouped) <= set(self.binary):
+            raise PlanError("Exclusive groups must have no coordinate in common, and binary ones only.")
         if self.mechanism == "cube" and self.epsilon and len(self.features) > self.sensitivity / self.epsilon:
             raise PlanError(
                 f"epsilon = {self.epsilon:g} for {len(self.features):,} moments is finer than the lattice of whole "
@@ -89,10 +104,10 @@ class Measurement:
         higher-degree term at most `_rounding`; with linf both are exact (docs/proofs/exactness.md).
         """
         if self.mechanism == "cube":
-            return 2 * max(self.weights) * self.rows_per_person
+            return linf_sensitivity(self.features, self.weights, self._marks) * self.rows_per_person
         slack = [1.0 + 2.0 * self.rows_per_person * w * _rounding(f) for f, w in self._pairs]
         if self.mechanism == "discrete laplace":
-            exact, extra = l1_sensitivity(self.features, self.weights), math.fsum(slack)
+            exact, extra = self._l1(), math.fsum(slack)
         else:
             exact, extra = self._l2(), math.hypot(*slack)
         return math.ceil((exact * self.rows_per_person + extra) * (1.0 + 1e-9))
@@ -119,10 +134,27 @@ class Measurement:
     def _coordinates(self) -> set[int]:
         return {c for feature in self.features for term in feature.terms for c, _ in term}
 
+    def _l1(self) -> float:
+        radius = None if self.view is None else self.view.radius
+        bound = l1_sensitivity(self.features, self.weights, self._marks)
+        return bound if radius is None else min(bound, short_rows_l1(self.features, self.weights, radius=radius))
+
     def _l2(self) -> float:
         radius = None if self.view is None else self.view.radius
-        bound = l2_sensitivity(self.features, self.weights)
+        bound = l2_sensitivity(self.features, self.weights, self._marks)
         return bound if radius is None else min(bound, short_rows_l2(self.features, self.weights, radius=radius))
+
+    @property
+    def _marks(self) -> Marks:
+        """What is known of the coordinates as they are seen: a view must keep 0 at 0 and 1 at 0 or more."""
+        view = self.view
+        if view is None or not self.binary:
+            return Marks(self.binary, self.exclusive)
+        if view.pooled or view.radius is not None:
+            return Marks()
+        ends = {c: view.bend(c, np.array([0.0, LATTICE])).tolist() for c in self.binary}
+        kept = tuple(c for c, (zero, one) in ends.items() if zero == 0 and one >= 0)
+        return Marks(kept, tuple(tuple(c for c in group if c in kept) for group in self.exclusive))
 
     @property
     def _pairs(self) -> zip[tuple[Feature, int]]:
@@ -175,6 +207,8 @@ class NoisyMoments:
             "weights": list(m.weights),
             "integers": list(self.integers),
             "view": None if m.view is None else m.view.as_dict(),
+            "exclusive": [list(group) for group in m.exclusive],
+            "binary": list(m.binary),
         }
 
     @classmethod
@@ -190,6 +224,8 @@ class NoisyMoments:
             weights=tuple(int(w) for w in facts["weights"]),
             rows_per_person=int(facts["rows_per_person"]),
             view=None if facts["view"] is None else View.from_dict(facts["view"]),
+            exclusive=tuple(tuple(int(c) for c in group) for group in facts.get("exclusive", ())),
+            binary=tuple(int(c) for c in facts.get("binary", ())),
         )
         return cls(measurement, int(facts["rows"]), tuple(int(z) for z in facts["integers"]))
 
@@ -218,6 +254,15 @@ def charge_for(
         epsilon=epsilon,
         multiplier=multiplier,
     )
+
+
+def check_marks(measurement: Measurement, schema: Schema) -> None:
+    """Refuse a measurement that takes coordinates for binary or exclusive that the schema does not have as such."""
+    groups = {c: number for number, group in enumerate(schema.exclusive) for c in group}
+    apart = any(len({groups.get(c) for c in group}) > 1 for group in measurement.exclusive)
+    loose = any(c not in groups for group in measurement.exclusive for c in group)
+    if apart or loose or not set(measurement.binary) <= set(schema.binary):
+        raise PlanError("Binary and exclusive coordinates of a measurement must be levels and marks of the schema.")
 
 
 def whole_weights(weights: Sequence[float]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Columns of Arrow data as numbers: which types are numbers, and a total map from cells to doubles.
+"""Columns of Arrow data: which types a column of the schema can be read from, and a total map from cells to numbers.
 
 Whether a column can be read is decided by its type alone, a public fact of the file. Once it can, every
 cell has a value or is missing, so that no single value can surface as an error.
@@ -12,16 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import DataError
-from smoothsynth.schema import unknown_column
+from smoothsynth.schema import Category, unknown_column
+from smoothsynth.schema.cells import doubles, is_text, numbers_of, plain_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
-# A cell of a CSV file that is a number, once white space around it and a leading plus are gone.
-_NUMBER_CELL = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^-?(?i:inf|infinity)$"
+    from smoothsynth.schema import Column
+
+_HELD = {
+    "number": "numbers",
+    "integer": "numbers",
+    "boolean": "true and false",
+    "category": "text or whole numbers",
+    "date": "dates",
+    "datetime": "dates or times",
+}
 
 
 def check_names(wanted: Sequence[str], found: Sequence[str], *, where: str) -> None:
@@ -44,19 +53,33 @@ def check_names(wanted: Sequence[str], found: Sequence[str], *, where: str) -> N
             raise DataError(f"{where} has more than one column {name!r}. Rename or drop all but one of them.")
 
 
-def check_types(names: Sequence[str], types: Sequence[pa.DataType], *, where: str) -> None:
-    """Refuse a table in which a column of the schema does not hold numbers."""
-    for name, type_ in zip(names, types, strict=True):
-        if not is_number(type_):
-            raise not_numbers(name, str(type_), where=where)
+def check_types(columns: Mapping[str, Column], types: Sequence[pa.DataType], *, where: str) -> None:
+    """Refuse a table in which a column does not hold what the schema says."""
+    for (name, column), type_ in zip(columns.items(), types, strict=True):
+        if not readable(type_, column):
+            raise wrong_type(name, str(type_), column, where=where)
 
 
-def not_numbers(name: str, type_name: str, *, where: str) -> DataError:
-    """Say that a column has a type that does not hold numbers."""
+def wrong_type(name: str, type_name: str, column: Column, *, where: str) -> DataError:
+    """Say that a column has a type that does not hold what the schema says."""
+    held = _HELD[column.kind]
     return DataError(
-        f"Column {name!r} of {where} must hold numbers; its type is {type_name}. Convert it to numbers "
-        "first, or leave it out of the schema."
+        f"Column {name!r} of {where} must hold {held}; its type is {type_name}. Convert it to {held} first, describe it as "
+        "another type in the schema, or leave it out."
     )
+
+
+def readable(type_: pa.DataType, column: Column) -> bool:
+    """Whether cells of this Arrow type can be read as those of a column; nothing but nulls always can."""
+    from pyarrow import types
+
+    if types.is_dictionary(type_):
+        return readable(type_.value_type, column)
+    if types.is_null(type_):
+        return True
+    if column.kind in ("date", "datetime"):
+        return types.is_date(type_) or types.is_timestamp(type_) or is_text(type_)
+    return is_number(type_) or (column.kind in ("boolean", "category") and is_text(type_))
 
 
 def is_number(type_: pa.DataType) -> bool:
@@ -70,58 +93,46 @@ def is_number(type_: pa.DataType) -> bool:
 
 
 def kind_of(type_: pa.DataType) -> str:
-    """Say what a column of this Arrow type holds: number, integer, or something else in words."""
+    """Say what a column of this Arrow type holds: the name of a type of the schema, or something else in words."""
     from pyarrow import types
 
     if types.is_dictionary(type_):
-        return kind_of(type_.value_type)
-    if types.is_null(type_):
-        return "nothing"
-    if types.is_integer(type_) or types.is_boolean(type_):
-        return "integer"
-    if is_number(type_):
-        return "number"
-    return "dates or times" if types.is_temporal(type_) else "text"
+        found = kind_of(type_.value_type)
+        return "category" if found == "integer" else found
+    kinds = {
+        "nothing": types.is_null,
+        "boolean": types.is_boolean,
+        "integer": types.is_integer,
+        "number": is_number,
+        "date": types.is_date,
+        "datetime": types.is_timestamp,
+        "category": is_text,
+    }
+    return next((kind for kind, is_kind in kinds.items() if is_kind(type_)), str(type_).split("<", maxsplit=1)[0])
+
+
+def read_cells(array: pa.Array, column: Column) -> NDArray[Any]:
+    """Return what the sums of a column need: places among the levels of a category (-1: none), else numbers (NaN: missing).
+
+    Text is read cell by cell: from a CSV file, or where the schema allows it. What cannot be read is missing.
+    """
+    if isinstance(column, Category):
+        return column.codes(array)
+    if column.kind in ("number", "integer") and not is_text(array.type):
+        return numbers(array)
+    return numbers_of(array, column.kind)
 
 
 def numbers(array: pa.Array) -> NDArray[Any]:
     """Return an Arrow array of numbers as a numpy array, without a copy if possible; a missing one is NaN."""
-    import pyarrow as pa
-    from pyarrow import compute, types
+    from pyarrow import types
 
     if not is_number(array.type):
         # A file that was exchanged since it was opened: a cast would fail with a message that quotes a cell.
         raise DataError(f"A column must hold numbers; its type is {array.type}. Open the table again.")
-    if types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = plain_values(array)
     native = types.is_integer(array.type) or types.is_floating(array.type)
     if not native or array.null_count:
-        # safe=True would refuse large integers with a message that quotes them.
-        array = compute.fill_null(compute.cast(array, pa.float64(), safe=False), _nan())
+        return doubles(array)
     # Array.to_numpy would import pandas.
     return np.from_dlpack(array)
-
-
-def _nan() -> pa.Scalar:
-    """Return NaN as Arrow has it; pa.scalar would import pandas."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(np.array([np.nan]))])[0]
-
-
-def parse_cells(cells: pa.Array) -> pa.Array:
-    """Read the cells of a CSV column as doubles; one that is not a number is missing.
-
-    The quick way refuses a whole batch for one bad cell. Every cell that it does accept has the same
-    value the slow way, so a value never depends on the other cells of its batch.
-    """
-    import pyarrow as pa
-    from pyarrow import compute
-
-    try:
-        return compute.cast(cells, pa.float64())
-    except pa.ArrowInvalid:
-        pass
-    cells = compute.replace_substring_regex(compute.utf8_trim_whitespace(cells), r"^\+", "")
-    plain = compute.match_substring_regex(cells, _NUMBER_CELL)
-    return compute.cast(compute.if_else(plain, cells, pa.nulls(1, cells.type)[0]), pa.float64())

@@ -1,8 +1,4 @@
-"""How far one row can move the sums of weighted features.
-
-All bounds are for tables of the same size that differ in one row (replace-one), for the *sums* over
-rows, with features scaled by weights w_r >= 0. The derivations are in docs/proofs/sensitivity.md.
-"""
+"""Bounds for features of coordinates of which nothing is known but that they lie in [-1, 1]."""
 
 from __future__ import annotations
 
@@ -23,22 +19,27 @@ _STEPS_1D = 20_000
 _STEPS_2D = 1_500
 
 
-def l1_sensitivity(features: Sequence[Feature], weights: Sequence[float]) -> float:
-    """Bound  max_{x,x'} sum_r w_r |phi_r(x) - phi_r(x')|  (docs/proofs/sensitivity.md, sections 2 and 5).
-
-    Features of one coordinate: the sum over coordinates of  max_s sum_k w_k (1 - cos k s),
-    which is exact. All other features add at most 2 w_r each. The full tensor {0..t-1}^d with equal weights has
-    t^(d-1) (t + m_t),  m_t = -min_s sum_{r<t} cos(r s),  which is exact too.
-    """
-    whole = _full_tensor(features, weights)
-    if whole is not None:
-        return whole
+def values_l1(features: Sequence[Feature], weights: Sequence[float]) -> float:
+    """Return the general bound in L1: features of single coordinates exactly, 2 w for others."""
     columns, others = _split(features, weights)
     alone = sum(_largest_l1(tuple(sorted(column.items()))) for column in columns.values())
     return alone + 2.0 * math.fsum(others)
 
 
-def _full_tensor(features: Sequence[Feature], weights: Sequence[float]) -> float | None:
+def values_l2(features: Sequence[Feature], weights: Sequence[float]) -> float:
+    """Return the smaller of the general bound in L2 and that of Theorem 2."""
+    general = math.sqrt(squares_of_values(features, [w * w for w in weights]))
+    return min(general, _second_degree_l2(features, weights))
+
+
+def squares_of_values(features: Sequence[Feature], squares: Sequence[float]) -> float:
+    """Bound the square of the L2 norm, given squares of weights: features of single coordinates exactly, 4 w^2 for others."""
+    columns, others = _split(features, squares)
+    alone = sum(_largest_l2(tuple(sorted(column.items()))) for column in columns.values())
+    return alone + 4.0 * math.fsum(others)
+
+
+def full_tensor(features: Sequence[Feature], weights: Sequence[float]) -> float | None:
     """Return the exact L1 sensitivity of a full tensor with equal weights, or None for other sets."""
     if any(feature.pooled for feature in features) or len(set(weights)) != 1 or len(set(features)) != len(features):
         return None
@@ -49,44 +50,6 @@ def _full_tensor(features: Sequence[Feature], weights: Sequence[float]) -> float
     # sum_{r<t} (1 - cos r s) = t - D(s), so its maximum over s is t + m_t.
     one = _largest_l1(tuple((k, 1.0) for k in range(1, t)))
     return float(weights[0]) * t ** (d - 1) * one * (1.0 + 1e-12)
-
-
-def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float]) -> float:
-    """Bound  max_{x,x'} sqrt(sum_r w_r^2 (phi_r(x) - phi_r(x'))^2)  (docs/proofs/sensitivity.md, section 3).
-
-    Features of one coordinate: the root of the sum over coordinates of
-    max_{u,v} 4 sum_k w_k^2 sin^2(k u) sin^2(k v),  which is exact. All others add at most 4 w_r^2
-    under the root, and where all features have degree at most 2 the bound of Theorem 2 is used if smaller.
-    """
-    columns, others = _split(features, [w * w for w in weights])
-    alone = sum(_largest_l2(tuple(sorted(column.items()))) for column in columns.values())
-    general = math.sqrt(alone + 4.0 * math.fsum(others))
-    return min(general, _second_degree_l2(features, weights))
-
-
-def short_rows_l2(features: Sequence[Feature], weights: Sequence[float], *, radius: float) -> float:
-    """Bound the L2 sensitivity for rows of length at most `radius` (docs/proofs/sensitivity.md, section 9).
-
-    Features c y_i, v T_2(y_i) with 4 v^2 <= p^2/2, and p y_i y_j:  p radius^2 + c^2/p.  Infinity for others.
-    """
-    largest = _largest_by_kind(features, weights)
-    if largest is None or largest[2, 2] == 0.0:
-        return math.inf
-    pair, c, v = largest[2, 2], largest[1, 1], largest[1, 2]
-    if 4.0 * v * v > pair * pair / 2.0:
-        return math.inf
-    return (pair * radius * radius + c * c / pair) * (1.0 + 1e-9)
-
-
-def _largest_by_kind(features: Sequence[Feature], weights: Sequence[float]) -> dict[tuple[int, int], float] | None:
-    """Return the largest weight of x_i (1, 1), T_2(x_i) (1, 2) and x_i x_j (2, 2); None if there are others."""
-    largest = {(1, 1): 0.0, (1, 2): 0.0, (2, 2): 0.0}
-    for feature, weight in zip(features, weights, strict=True):
-        kind = (len(feature.terms[0]), feature.degree)
-        if feature.pooled or kind not in largest:
-            return None
-        largest[kind] = max(largest[kind], weight)
-    return largest if len(features) == len(set(features)) else None
 
 
 def _split(features: Sequence[Feature], weights: Sequence[float]) -> tuple[dict[int, dict[int, float]], list[float]]:
@@ -100,6 +63,17 @@ def _split(features: Sequence[Feature], weights: Sequence[float]) -> tuple[dict[
             column = columns.setdefault(coordinate, {})
             column[degree] = column.get(degree, 0.0) + weight
     return columns, others
+
+
+def largest_by_kind(features: Sequence[Feature], weights: Sequence[float]) -> dict[tuple[int, int], float] | None:
+    """Return the largest weight of x_i (1, 1), T_2(x_i) (1, 2) and x_i x_j (2, 2); None if there are others."""
+    largest = {(1, 1): 0.0, (1, 2): 0.0, (2, 2): 0.0}
+    for feature, weight in zip(features, weights, strict=True):
+        kind = (len(feature.terms[0]), feature.degree)
+        if feature.pooled or kind not in largest:
+            return None
+        largest[kind] = max(largest[kind], weight)
+    return largest if len(features) == len(set(features)) else None
 
 
 @functools.lru_cache(maxsize=256)
@@ -134,7 +108,7 @@ def _second_degree_l2(features: Sequence[Feature], weights: Sequence[float]) -> 
     With the largest weight p of a pair as unit, c and v the largest of their kinds, and d the number of
     coordinates:  L2 <= p max(D, sqrt(D^2 - D d + d^2/2 + (4 v^2 - 1/2) d)),  D = d + c^2,  for 4 v^2 >= 1/2.
     """
-    largest = _largest_by_kind(features, weights)
+    largest = largest_by_kind(features, weights)
     if largest is None or largest[2, 2] == 0.0:
         return math.inf
     unit, d = largest[2, 2], len({c for feature in features for c, _ in feature.terms[0]})

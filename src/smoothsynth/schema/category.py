@@ -1,0 +1,139 @@
+"""Columns with a few known values: one coordinate for each level, 1 where the row has it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.schema import bounds, cells
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+MOST_LEVELS = 256
+Level = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A column with 2 to 256 public levels, texts or whole numbers; text is compared without white space around it.
+
+    `other` names the level at which values count that are no level. Without it they count nowhere, like a missing cell
+    of a `nullable` category: all coordinates of the row are 0.
+    """
+
+    levels: Sequence[Level] = ()
+    _: KW_ONLY
+    other: Level | None = None
+    nullable: bool = False
+
+    kind = "category"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.levels, list):
+            object.__setattr__(self, "levels", tuple(self.levels))
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates: one for each level."""
+        return len(self.levels)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What each coordinate is."""
+        return ("level",) * len(self.levels)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The levels as text, without white space around them."""
+        return tuple(str(level).strip() for level in self.levels)
+
+    def problem(self) -> str | None:
+        """Say what is wrong with the levels, in words, or None."""
+        if not isinstance(self.levels, tuple) or not 2 <= len(self.levels) <= MOST_LEVELS:
+            return f"levels must be a list of 2 to {MOST_LEVELS} texts or whole numbers; write levels = [...]"
+        if {type(level) for level in self.levels} not in ({str}, {int}):
+            return "levels must be all texts or all whole numbers"
+        if not all(map(_writable, self.levels)):
+            return "levels must be text that is not empty and that UTF-8 can write, or whole numbers of 64 bits"
+        if len(set(self.texts)) < len(self.levels):
+            return "levels must differ, by more than white space around them"
+        if self.other is not None and (type(self.other) is not type(self.levels[0]) or self.other not in self.levels):
+            return f"other = {bounds.shown(self.other)} must be one of the levels; add it to them"
+        return bounds.flag_problem(self.nullable)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a schema file says of this column."""
+        found: dict[str, Any] = {"type": self.kind, "levels": list(self.levels)}
+        if self.other is not None:
+            found["other"] = self.other
+        return {**found, "nullable": True} if self.nullable else found
+
+    def codes(self, values: Any) -> NDArray[np.int16]:
+        """Return the place of each cell among the levels, -1 for none."""
+        from pyarrow import compute
+
+        array = cells.arrow_of(values)
+        # Each distinct cell is looked up once.
+        encoded = array if hasattr(array, "dictionary") else compute.dictionary_encode(array)
+        known = {text: place for place, text in enumerate(self.texts)}
+        other = -1 if self.other is None else self.levels.index(self.other)
+        absent = -1 if self.nullable else other
+        found = [known.get(text, other) if text else absent for text in _texts(encoded.dictionary)]
+        return np.array([*found, absent], dtype=np.int16)[cells.places(encoded)]
+
+    def pick(self, points: NDArray[np.float64]) -> NDArray[np.int16]:
+        """Return the level with the largest coordinate; of a nullable category -1 if none is at least 1/2."""
+        found = points.argmax(axis=1).astype(np.int16)
+        if self.nullable:
+            found[points.max(axis=1) < 0.5] = -1
+        return found
+
+    def at(self, codes: NDArray[np.int16]) -> NDArray[np.float64]:
+        """Return the coordinates of rows with these places among the levels."""
+        return (codes[:, None] == np.arange(len(self.levels), dtype=np.int16)).astype(np.float64)
+
+    def of(self, codes: NDArray[np.int16]) -> pa.Array:
+        """Return an Arrow array of the levels at these places, null at -1."""
+        import pyarrow as pa
+
+        indices = pa.array(codes, mask=codes < 0)
+        return pa.DictionaryArray.from_arrays(
+            indices, pa.array(list(self.levels), self.arrow_type())
+        ).dictionary_decode()
+
+    def arrow_type(self) -> pa.DataType:
+        """Return the type of the column in a release."""
+        import pyarrow as pa
+
+        return pa.string() if isinstance(self.levels[0], str) else pa.int64()
+
+
+def _writable(level: Level) -> bool:
+    if isinstance(level, int):
+        return -(2**63) <= level < 2**63
+    return bool(level.strip()) and not any("\ud800" <= letter <= "\udfff" for letter in level)
+
+
+def _texts(values: pa.Array) -> list[str | None]:
+    """Return values of any type as text: whole numbers without a point, truth in small letters."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    if types.is_floating(values.type) or types.is_decimal(values.type):
+        return [_number_text(number) for number in cells.doubles(values).tolist()]
+    if cells.is_text(values.type):
+        values = cells.trimmed(compute.cast(values, pa.string()))
+    return compute.cast(values, pa.string()).to_pylist()
+
+
+def _number_text(number: float) -> str | None:
+    if math.isnan(number):
+        return None
+    return str(int(number)) if abs(number) < 2**53 and number.is_integer() else repr(number)

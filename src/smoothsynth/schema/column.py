@@ -1,0 +1,79 @@
+"""Any column, and its coordinates of the cube: from cells to points, back, and to the nearest point a row can take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.schema.category import Category
+from smoothsynth.schema.dates import Date, Datetime
+from smoothsynth.schema.number import Integer, Number
+from smoothsynth.schema.truth import Boolean
+from smoothsynth.schema.value import plain, to_unit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+# Columns with a value between two bounds.
+Measure = Number | Integer | Boolean | Date | Datetime
+Column = Measure | Category
+KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Integer, Category, Boolean, Date, Datetime)}
+
+
+def labels(name: str, column: Column) -> tuple[str, ...]:
+    """Return one label for each coordinate."""
+    if isinstance(column, Category):
+        return tuple(f"{name} = {level}" for level in column.levels)
+    return (name, f"{name} is missing") if column.nullable else (name,)
+
+
+def to_points(column: Column, values: Any) -> Array:
+    """Return the coordinates of cells, (cells, coordinates)."""
+    if isinstance(column, Category):
+        return column.at(column.codes(values))
+    numbers = plain(values, column.kind)
+    unit = to_unit(numbers, column)
+    return np.stack([unit, np.isnan(numbers)], axis=1) if column.nullable else unit[:, None]
+
+
+def from_points(column: Column, points: Array) -> NDArray[Any] | pa.Array:
+    """Return cells in the column's own units from their coordinates."""
+    if isinstance(column, Category):
+        return column.of(column.pick(points))
+    values: NDArray[Any] = column.from_unit(points[:, 0])
+    if not column.nullable:
+        return values
+    import pyarrow as pa
+
+    return pa.array(values, mask=points[:, 1] >= 0.5)
+
+
+def nearest(column: Column, points: Array) -> Array:
+    """Move coordinates to the nearest ones that a row can take."""
+    if isinstance(column, Category):
+        return column.at(column.pick(points))
+    unit = column.snap(points[:, 0])
+    if not column.nullable:
+        return unit[:, None]
+    missing = points[:, 1] >= 0.5
+    return np.stack([np.where(missing, 0.0, unit), missing], axis=1)
+
+
+def outside(column: Column, cells: pa.ChunkedArray) -> int:
+    """Count the cells that no row of a release can have: missing where none may be, beyond the bounds, of no level."""
+    from pyarrow import compute
+
+    absent = 0 if column.nullable else int(cells.null_count)
+    present = compute.drop_null(cells)
+    if isinstance(column, Category):
+        known = set(column.levels)
+        found = compute.value_counts(present)
+        pairs = zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True)
+        return absent + sum(times for level, times in pairs if level not in known)
+    numbers, (lower, upper) = plain(present, column.kind), column.bounds
+    # Counted so that NaN is outside.
+    return absent + len(numbers) - int(np.count_nonzero((numbers >= lower) & (numbers <= upper)))

@@ -1,0 +1,202 @@
+"""Columns of days and of moments in time, as numbers: days or seconds since 1970 began (UTC)."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.schema import bounds, value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+_FIRST_DAY = datetime.date(1970, 1, 1)
+_FIRST_SECOND = datetime.datetime(1970, 1, 1)
+Day = datetime.date | str | None
+Moment = datetime.datetime | datetime.date | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """A column of days between two public bounds; days outside are moved to the bound."""
+
+    lower: Day = None
+    upper: Day = None
+    _: KW_ONLY
+    nullable: bool = False
+
+    kind = "date"
+    map = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lower", _day(self.lower))
+        object.__setattr__(self, "upper", _day(self.upper))
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates: the value, and whether it is missing."""
+        return value.dimensions(self)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What each coordinate is."""
+        return value.roles(self)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The two bounds in days since 1970."""
+        return _days(self.lower), _days(self.upper)
+
+    def problem(self) -> str | None:
+        """Say what is wrong with the bounds, in words, or None."""
+        return _problem(self.lower, self.upper, datetime.date, "a day such as 2020-01-31") or bounds.flag_problem(
+            self.nullable
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a schema file says of this column."""
+        return value.facts(self, _iso(self.lower), _iso(self.upper))
+
+    def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Map days (or numbers of days since 1970) to the cube; a missing one goes to the centre."""
+        return value.to_unit(value.plain(values, self.kind), self)
+
+    def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.datetime64]:
+        """Map a coordinate to the nearest day."""
+        return value.whole_from_unit(unit, self).astype(np.int64).astype("datetime64[D]")
+
+    def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Move a coordinate to that of the nearest day."""
+        return value.to_unit(value.whole_from_unit(unit, self), self)
+
+    def levels(self, most: int) -> NDArray[np.float64] | None:
+        """Return the coordinates of the days between the bounds if there are at most `most`."""
+        return value.whole_levels(self, most)
+
+    def arrow_type(self) -> pa.DataType:
+        """Return the type of the column in a release."""
+        import pyarrow as pa
+
+        return pa.date32()
+
+
+@dataclass(frozen=True, slots=True)
+class Datetime:
+    """A column of moments in time between two public bounds, released to the second; others are moved to the bound.
+
+    Moments with a time zone are turned into UTC, and those without are taken as they are.
+    """
+
+    lower: Moment = None
+    upper: Moment = None
+    _: KW_ONLY
+    nullable: bool = False
+
+    kind = "datetime"
+    map = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lower", _moment(self.lower))
+        object.__setattr__(self, "upper", _moment(self.upper))
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates: the value, and whether it is missing."""
+        return value.dimensions(self)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What each coordinate is."""
+        return value.roles(self)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The two bounds in seconds since 1970."""
+        return _seconds(self.lower), _seconds(self.upper)
+
+    def problem(self) -> str | None:
+        """Say what is wrong with the bounds, in words, or None."""
+        found = _problem(self.lower, self.upper, datetime.datetime, "a moment such as 2020-01-31T12:00:00")
+        return found or bounds.flag_problem(self.nullable)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a schema file says of this column."""
+        return value.facts(self, _iso(self.lower), _iso(self.upper))
+
+    def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Map moments (or numbers of seconds since 1970) to the cube; a missing one goes to the centre."""
+        return value.to_unit(value.plain(values, self.kind), self)
+
+    def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.datetime64]:
+        """Map a coordinate to the nearest second."""
+        return (value.whole_from_unit(unit, self).astype(np.int64) * 1_000_000).astype("datetime64[us]")
+
+    def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Move a coordinate to that of the nearest second."""
+        return value.to_unit(value.whole_from_unit(unit, self), self)
+
+    def levels(self, most: int) -> NDArray[np.float64] | None:
+        """Return the coordinates of the seconds between the bounds if there are at most `most`."""
+        return value.whole_levels(self, most)
+
+    def arrow_type(self) -> pa.DataType:
+        """Return the type of the column in a release."""
+        import pyarrow as pa
+
+        return pa.timestamp("us")
+
+
+def _day(bound: Any) -> Any:
+    """Return a bound as a day if it is one; what is wrong with others is said by `problem`."""
+    if isinstance(bound, str):
+        try:
+            return datetime.date.fromisoformat(bound)
+        except ValueError:
+            return bound
+    if isinstance(bound, datetime.datetime):
+        return bound.date() if bound.time() == datetime.time() else bound
+    return bound
+
+
+def _moment(bound: Any) -> Any:
+    """Return a bound as a moment without a zone, in whole seconds, if it is one."""
+    if isinstance(bound, str):
+        try:
+            bound = datetime.datetime.fromisoformat(bound[:-1] + "+00:00" if bound[-1:] in "Zz" else bound)
+        except ValueError:
+            return bound
+    if isinstance(bound, datetime.date) and not isinstance(bound, datetime.datetime):
+        return datetime.datetime(bound.year, bound.month, bound.day)
+    if isinstance(bound, datetime.datetime) and bound.tzinfo is not None:
+        try:
+            return bound.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        except OverflowError:
+            return bound
+    return bound
+
+
+def _problem(lower: Any, upper: Any, kind: type, example: str) -> str | None:
+    for side, bound in (("lower", lower), ("upper", upper)):
+        if bound is None:
+            return f"the {side} bound is missing; write {side} = ... in its section"
+        if type(bound) is not kind or (isinstance(bound, datetime.datetime) and (bound.tzinfo or bound.microsecond)):
+            return f"the {side} bound must be {example}, not {bounds.shown(bound)}"
+    if lower >= upper:
+        return f"lower = {lower} must be before upper = {upper}"
+    return None
+
+
+def _days(day: Any) -> float:
+    return float((day - _FIRST_DAY).days)
+
+
+def _seconds(moment: Any) -> float:
+    return (moment - _FIRST_SECOND) / datetime.timedelta(seconds=1)
+
+
+def _iso(bound: Any) -> str:
+    return str(bound.isoformat())

@@ -1,0 +1,175 @@
+"""Columns of numbers between two public bounds."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.schema import bounds, value
+from smoothsynth.schema.transform import NAMES, transform_of, transform_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from smoothsynth.schema.transform import Transform
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A column of real numbers between two public bounds; values outside are clipped.
+
+    `transform` gives crowded values more room: "log", "asinh" (of value / `scale`) or "rank-to-public-quantiles", with the
+    `quantiles` of a code book or an earlier publication. With `nullable`, missing cells are measured as such.
+    """
+
+    lower: float | None = None
+    upper: float | None = None
+    _: KW_ONLY
+    transform: str | None = None
+    quantiles: Sequence[float] | None = None
+    nullable: bool = False
+    scale: float | None = None
+
+    kind = "number"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.quantiles, list):
+            object.__setattr__(self, "quantiles", tuple(self.quantiles))
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates: the value, and whether it is missing."""
+        return value.dimensions(self)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What each coordinate is."""
+        return value.roles(self)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The two bounds as doubles."""
+        return bounds.span(self.lower, self.upper)
+
+    @property
+    def map(self) -> Transform | None:
+        """The transform, if there is one."""
+        if self.transform is None:
+            return None
+        lower, upper = self.bounds
+        return transform_of(self.transform, lower=lower, upper=upper, scale=self.scale, quantiles=self.quantiles)
+
+    def problem(self) -> str | None:
+        """Say what is wrong with the facts, in words, or None."""
+        found = bounds.bounds_problem(self.lower, self.upper) or bounds.flag_problem(self.nullable)
+        if found:
+            return found
+        lower, upper = self.bounds
+        return transform_problem(self.transform, lower=lower, upper=upper, scale=self.scale, quantiles=self.quantiles)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a schema file says of this column."""
+        return value.facts(self, self.lower, self.upper)
+
+    def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Map values to the cube, x = (v - centre) / half width; a missing value goes to the centre."""
+        return value.to_unit(value.plain(values, self.kind), self)
+
+    def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map a coordinate back to the column's own units, inside the bounds."""
+        return value.from_unit(unit, self)
+
+    def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Move a coordinate to the nearest one that the column can take."""
+        return np.clip(unit, -1.0, 1.0)
+
+    def levels(self, most: int) -> NDArray[np.float64] | None:
+        """Return the coordinates that the column can take if there are at most `most`; a number has more."""
+        return None
+
+    def arrow_type(self) -> pa.DataType:
+        """Return the type of the column in a release."""
+        import pyarrow as pa
+
+        return pa.float64()
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A column of whole numbers between two public bounds; values outside are clipped."""
+
+    lower: int | None = None
+    upper: int | None = None
+    _: KW_ONLY
+    transform: str | None = None
+    nullable: bool = False
+    scale: float | None = None
+
+    kind = "integer"
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates: the value, and whether it is missing."""
+        return value.dimensions(self)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What each coordinate is."""
+        return value.roles(self)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The two bounds as doubles."""
+        return bounds.span(self.lower, self.upper)
+
+    @property
+    def map(self) -> Transform | None:
+        """The transform, if there is one."""
+        if self.transform is None:
+            return None
+        lower, upper = self.bounds
+        return transform_of(self.transform, lower=lower, upper=upper, scale=self.scale, quantiles=None)
+
+    def problem(self) -> str | None:
+        """Say what is wrong with the facts, in words, or None."""
+        found = bounds.bounds_problem(self.lower, self.upper) or bounds.flag_problem(self.nullable)
+        if found:
+            return found
+        lower, upper = self.bounds
+        if not (lower.is_integer() and upper.is_integer()):
+            return f"lower={self.lower} and upper={self.upper} must be whole numbers for type integer"
+        if not all(-(2**53) <= b <= 2**53 for b in (self.lower, self.upper) if b is not None):
+            return "whole numbers beyond 2^53 cannot be told apart: use type number"
+        return transform_problem(self.transform, lower=lower, upper=upper, scale=self.scale, known=NAMES[:2])
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a schema file says of this column."""
+        lower, upper = self.bounds
+        return value.facts(self, int(lower), int(upper))
+
+    def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Map values to the cube, as for a number."""
+        return value.to_unit(value.plain(values, self.kind), self)
+
+    def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Map a coordinate back to the nearest whole number inside the bounds."""
+        return value.whole_from_unit(unit, self).astype(np.int64)
+
+    def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Move a coordinate to that of the nearest whole number."""
+        return value.to_unit(value.whole_from_unit(unit, self), self)
+
+    def levels(self, most: int) -> NDArray[np.float64] | None:
+        """Return the coordinates of the whole numbers between the bounds if there are at most `most`."""
+        return value.whole_levels(self, most)
+
+    def arrow_type(self) -> pa.DataType:
+        """Return the type of the column in a release."""
+        import pyarrow as pa
+
+        return pa.int64()

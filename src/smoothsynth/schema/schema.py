@@ -1,0 +1,173 @@
+"""The schema of a table: its columns by name, their coordinates of the cube, and what is known of those."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.errors import SchemaError
+from smoothsynth.schema import column as columns_
+from smoothsynth.schema import facts as facts_
+from smoothsynth.schema.category import Category
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from smoothsynth.schema.column import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The public description of a table: its columns by name, in order."""
+
+    columns: Mapping[str, Column]
+    _offsets: Mapping[str, slice] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise SchemaError("A schema needs at least one column; it has none. Add a [columns.NAME] section.")
+        for name, column in self.columns.items():
+            facts_.check(name, column)
+        offsets, start = {}, 0
+        for name, column in self.columns.items():
+            offsets[name] = slice(start, start + column.dimensions)
+            start += column.dimensions
+        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        object.__setattr__(self, "_offsets", MappingProxyType(offsets))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Schema, (dict(self.columns),))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column names, in order."""
+        return tuple(self.columns)
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates d; a column may have more than one."""
+        return sum(column.dimensions for column in self.columns.values())
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """One label for each coordinate: "age", "age is missing", "sex = female"."""
+        return tuple(label for name, column in self.columns.items() for label in columns_.labels(name, column))
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What each coordinate is: "value" in [-1, 1], "level" or "missing" in {0, 1}."""
+        return tuple(role for column in self.columns.values() for role in column.roles)
+
+    @property
+    def owners(self) -> tuple[tuple[str, int], ...]:
+        """For each coordinate the name of its column, and its place among the coordinates of that column."""
+        return tuple((name, place) for name, column in self.columns.items() for place in range(column.dimensions))
+
+    @property
+    def binary(self) -> tuple[int, ...]:
+        """The coordinates that are 0 or 1 in every row: levels, and what is missing."""
+        return tuple(c for c, role in enumerate(self.roles) if role != "value")
+
+    @property
+    def exclusive(self) -> tuple[tuple[int, ...], ...]:
+        """The coordinates of each category: at most one of them is 1 in a row."""
+        return tuple(
+            tuple(range(place.start, place.stop)) for place in map(self._offsets.__getitem__, self._categories)
+        )
+
+    @property
+    def whole(self) -> tuple[bool, ...]:
+        """For each category whether synthetic rows always have a level of it."""
+        return tuple(not self.columns[name].nullable for name in self._categories)
+
+    @property
+    def missing(self) -> tuple[tuple[int, int], ...]:
+        """The value coordinate and the missing coordinate of each nullable column that is no category."""
+        starts = [(self._offsets[name].start, column) for name, column in self.columns.items()]
+        return tuple((start, start + 1) for start, column in starts if "missing" in column.roles)
+
+    @property
+    def _categories(self) -> tuple[str, ...]:
+        return tuple(name for name, column in self.columns.items() if isinstance(column, Category))
+
+    def coordinates_of(self, name: str) -> slice:
+        """Say which coordinates belong to a column."""
+        if name not in self._offsets:
+            raise SchemaError(unknown_column(name, self.names))
+        return self._offsets[name]
+
+    def from_unit(self, points: NDArray[np.float64]) -> dict[str, NDArray[Any] | pa.Array]:
+        """Turn points of the cube into columns in their own units: numpy arrays, or Arrow arrays with nulls or levels."""
+        return {
+            name: columns_.from_points(column, points[:, self._offsets[name]]) for name, column in self.columns.items()
+        }
+
+    def to_unit(self, table: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Turn columns in their own units, numpy or Arrow arrays, into points of the cube."""
+        return np.concatenate(
+            [columns_.to_points(column, table[name]) for name, column in self.columns.items()], axis=1
+        )
+
+    def snap(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Move points of the cube to the nearest ones that rows of this schema can take."""
+        parts = [columns_.nearest(column, points[:, self._offsets[name]]) for name, column in self.columns.items()]
+        return np.concatenate(parts, axis=1)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema file (TOML)."""
+        # Errors of decoding and of TOML carry the whole file, which may be a table named by mistake: not chained.
+        try:
+            return cls.parse(Path(path).read_text(encoding="utf-8"))
+        except SchemaError as error:
+            problem = f"{path}: {error}"
+        except UnicodeDecodeError:
+            problem = f"{path} must be a UTF-8 text file and is not. Save it again as UTF-8."
+        except (OSError, ValueError) as error:
+            problem = f"The schema file {path} cannot be read: {getattr(error, 'strerror', 'it is not a path')}."
+        raise SchemaError(problem)
+
+    @classmethod
+    def parse(cls, text: str) -> Schema:
+        """Read a schema from the text of a schema file."""
+        return cls.from_facts(facts_.parse(text))
+
+    @classmethod
+    def from_facts(cls, document: Mapping[str, Any]) -> Schema:
+        """Build a schema from {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
+        return cls(facts_.read(document))
+
+    def facts(self) -> dict[str, Any]:
+        """Return the schema as plain values; the inverse of `from_facts`."""
+        return {"columns": {name: column.facts() for name, column in self.columns.items()}}
+
+    def to_toml(self) -> str:
+        """Write the schema as the text of a schema file."""
+        return facts_.write(self.columns)
+
+    def save(self, path: str | Path) -> None:
+        """Write a schema file."""
+        try:
+            Path(path).write_text(self.to_toml(), encoding="utf-8")
+        except OSError as error:
+            raise SchemaError(f"The schema file {path} cannot be written: {error.strerror}.") from error
+
+
+def unknown_column(name: str, known: tuple[str, ...]) -> str:
+    """Say that a column does not exist, and which one may have been meant."""
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = (
+        f" Did you mean {near[0]!r}?"
+        if near
+        else f" There are: {', '.join(map(repr, known[:8]))}" + (" and more." if len(known) > 8 else ".")
+    )
+    return f"There is no column {name!r}.{hint}"

@@ -1,0 +1,153 @@
+"""Public monotone maps that give crowded values more room in the cube: log, asinh, ranks among public quantiles.
+
+A transform is a fact of the schema like a bound, so it costs nothing. Values are clipped to the bounds first; then
+
+    log                          g(v) = log v                      lower > 0
+    asinh                        g(v) = asinh(v / scale)           straight near 0, like a logarithm far from it
+    rank-to-public-quantiles     g(q_i) = i,  straight between     lower = q_0 < q_1 < ... < q_m = upper
+
+and [g(lower), g(upper)] is mapped to [-1, 1]. All are made of single IEEE operations, so that a row has the same place on
+every machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from smoothsynth.schema import bounds
+from smoothsynth.schema.logarithm import asinh, log
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+NAMES = ("log", "asinh", "rank-to-public-quantiles")
+MOST_QUANTILES = 1000
+
+
+class Transform(Protocol):
+    """A rising map of the values between two bounds, and its inverse."""
+
+    def up(self, values: Array) -> Array:
+        """Return g(v) for values between the bounds; NaN stays NaN."""
+
+    def down(self, levels: Array) -> Array:
+        """Return v from g(v)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """g(v) = log v."""
+
+    def up(self, values: Array) -> Array:
+        """Return log v."""
+        return log(values)
+
+    def down(self, levels: Array) -> Array:
+        """Return exp of the levels."""
+        return np.exp(levels)
+
+
+@dataclass(frozen=True, slots=True)
+class Asinh:
+    """g(v) = asinh(v / scale)."""
+
+    scale: float
+
+    def up(self, values: Array) -> Array:
+        """Return asinh(v / scale)."""
+        return asinh(values / self.scale)
+
+    def down(self, levels: Array) -> Array:
+        """Return scale sinh of the levels."""
+        return np.sinh(levels) * self.scale
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """g(q_i) = i, straight between: the rank of a value among public quantiles."""
+
+    quantiles: tuple[float, ...]
+
+    def up(self, values: Array) -> Array:
+        """Return the ranks; np.interp may fuse a product and a sum, which is another bit on some machines."""
+        knots = np.array(self.quantiles)
+        piece = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, len(knots) - 2)
+        low, half = knots[piece] / 2.0, np.diff(knots / 2.0)[piece]
+        return np.clip((values / 2.0 - low) / half, 0.0, 1.0) + piece
+
+    def down(self, levels: Array) -> Array:
+        """Return the values at some ranks."""
+        knots = np.array(self.quantiles)
+        piece = np.clip(np.nan_to_num(np.floor(levels)), 0, len(knots) - 2).astype(np.intp)
+        inside = levels - piece
+        return knots[piece] * (1.0 - inside) + knots[piece + 1] * inside
+
+
+def transform_of(
+    name: str, *, lower: float, upper: float, scale: float | None, quantiles: Sequence[float] | None
+) -> Transform:
+    """Return the map that a column names."""
+    if name == "log":
+        return Log()
+    if name == "asinh":
+        return Asinh(float(scale or 1.0))
+    inner = [float(q) for q in quantiles or () if lower < q < upper]
+    return Ranks((lower, *inner, upper))
+
+
+def transform_problem(
+    name: object, *, lower: float, upper: float, scale: object, quantiles: object = None, known: tuple[str, ...] = NAMES
+) -> str | None:
+    """Say what is wrong with a transform between bounds that were checked, in words, or None."""
+    if name is not None and (not isinstance(name, str) or name not in known):
+        return f"transform is {bounds.shown(name)}; it must be one of {', '.join(known)}"
+    if scale is not None and name != "asinh":
+        return "scale is for transform = 'asinh' only: leave it out"
+    if (quantiles is not None) != (name == NAMES[2]):
+        return "quantiles and transform = 'rank-to-public-quantiles' go together: give both or none"
+    if name == "log":
+        return _log_problem(lower, upper)
+    if name == "asinh":
+        return _asinh_problem(scale, lower, upper)
+    return _quantiles_problem(quantiles, lower, upper) if name is not None else None
+
+
+def _log_problem(lower: float, upper: float) -> str | None:
+    if lower <= 0.0:
+        return f"transform = 'log' needs lower > 0, and lower is {lower:g}; take 'asinh', which goes through 0"
+    return _room_problem(Log(), lower, upper)
+
+
+def _asinh_problem(scale: object, lower: float, upper: float) -> str | None:
+    if scale is None:
+        return _room_problem(Asinh(1.0), lower, upper)
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 1e-300 <= scale <= 1e300:
+        return f"scale must be a positive number, not {bounds.shown(scale)}"
+    if max(abs(lower / 2**20), abs(upper / 2**20)) > 1e300 * scale:
+        return f"scale = {scale!r} is too small for these bounds"
+    return _room_problem(Asinh(float(scale)), lower, upper)
+
+
+def _room_problem(transform: Transform, lower: float, upper: float) -> str | None:
+    low, high = transform.up(np.array([lower, upper])).tolist()
+    return "the transform leaves no room between lower and upper" if bounds.too_close(low, high) else None
+
+
+def _quantiles_problem(quantiles: object, lower: float, upper: float) -> str | None:
+    if not isinstance(quantiles, tuple) or not 1 <= len(quantiles) <= MOST_QUANTILES:
+        return f"quantiles must be a list of 1 to {MOST_QUANTILES} numbers"
+    if any(isinstance(q, bool) or not isinstance(q, (int, float)) for q in quantiles):
+        return "quantiles must be numbers"
+    if not all(lower <= q <= upper for q in quantiles) or not any(lower < q < upper for q in quantiles):
+        return "quantiles must be between lower and upper, at least one of them strictly"
+    knots = [float(lower), *[float(q) for q in quantiles if lower < q < upper], float(upper)]
+    if list(quantiles) != sorted(set(quantiles)) or any(map(bounds.too_close, knots[:-1], knots[1:])):
+        return "quantiles must rise, and be far enough apart to be told apart"
+    return None
