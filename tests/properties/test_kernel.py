@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from smoothsynth.basis import Feature, evaluate
 from smoothsynth.moments import LATTICE as S
 from smoothsynth.moments import _rounding
-from smoothsynth.private.columns import parse_cells
 from smoothsynth.private.engines.kernel import Kernel
+from smoothsynth.private.engines.products import _CALL as CALL
 from smoothsynth.private.engines.products import recipe
 from smoothsynth.schema import Integer, Number, Schema
+from smoothsynth.schema.cells import parse_cells
 
 D = 4
 terms = st.dictionaries(st.integers(0, D - 1), st.integers(1, 6), min_size=1).map(lambda t: tuple(sorted(t.items())))
@@ -111,11 +112,21 @@ def test_whole_numbers_and_doubles_agree(values):
 
 @given(chosen=features)
 @settings(max_examples=100, deadline=None)
-def test_no_more_than_twice_the_wanted_entries_are_computed(chosen):
+def test_products_that_are_joined_never_cost_more_than_those_of_single_prefixes(chosen):
     plan = recipe(chosen, D)
+    products = [product for step in plan.steps for product in step.products]
+    prefixes = {entry for step in plan.steps for entry in step_prefixes(step)}
     wanted = len(set(plan.places.values()))
-    assert plan.size <= 2 * wanted
+    assert plan.size == sum(m * n for m, n in (p.shape for p in products))
+    assert plan.size + CALL * len(products) <= wanted + CALL * len(prefixes)
     assert max(plan.places.values()) < plan.size
+
+
+def step_prefixes(step):
+    """Name each prefix of a step that is multiplied with something."""
+    for product in step.products:
+        rows = range(product.left.start, product.left.stop) if isinstance(product.left, slice) else product.left
+        yield from ((id(step), int(row)) for row in rows)
 
 
 number_like = st.text(alphabet="0123456789+-.eE infaNty_,x()\t", max_size=12)

@@ -1,4 +1,4 @@
-"""Tables in CSV files: UTF-8, commas, a first line of names; a cell that is not a number is missing.
+"""Tables in CSV files: UTF-8, commas, a first line of names; cells are read as text (private/columns.py).
 
 The file is gone through twice: once when it is opened, to count its rows and to find every line that
 cannot be read before any budget is spent, and once for the sums.
@@ -9,18 +9,26 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import DataError
-from smoothsynth.private.columns import kind_of, parse_cells
+from smoothsynth.private.columns import kind_of
+from smoothsynth.private.stored import Stamp, check_stamp
+from smoothsynth.schema import Category
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
+    from smoothsynth.schema import Column
+
 _BLOCK = 2**21
+# As Arrow and pandas read them.
+_MISSING = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA",
+            "NULL", "NaN", "n/a", "nan", "null")  # fmt: skip
 _OTHER_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 # What Arrow says of a bad file, each up to the point where it begins to quote the file.
 _BAD_TEXT = re.compile(r"In CSV column #\d+: (Row #\d+: )?CSV conversion error to \w+: invalid UTF8 data")
@@ -36,15 +44,25 @@ class CsvSource:
     path: Path
     names: tuple[str, ...]
     rows: int
+    stamp: Stamp | None = None
+    missing: tuple[str, ...] = ("",)
 
     def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, with cells as numbers."""
-        import pyarrow as pa
+        """Yield the rows, with cells as text."""
+        return chain.from_iterable(self.parts(batch_rows, 1))
 
-        for batch in _read(self.path, self.names):
-            columns = [parse_cells(batch.column(name)) for name in self.names]
-            numbers = pa.RecordBatch.from_arrays(columns, names=list(self.names))
-            yield from (numbers.slice(start, batch_rows) for start in range(0, numbers.num_rows, batch_rows))
+    def parts(self, batch_rows: int, readers: int) -> Iterator[Iterable[pa.RecordBatch]]:
+        """Yield parts of the text, which different threads can read."""
+        check_stamp(self.path, self.stamp)
+        for text in _read(self.path, self.names, self.missing):
+            yield [text.slice(start, batch_rows) for start in range(0, text.num_rows, batch_rows)]
+        check_stamp(self.path, self.stamp)
+
+
+def missing_words(columns: Mapping[str, Column]) -> tuple[str, ...]:
+    """Return the cells that mean a missing one: the usual words, but none that is a level of a category."""
+    levels = {text for column in columns.values() if isinstance(column, Category) for text in column.texts}
+    return tuple(word for word in _MISSING if word not in levels)
 
 
 def column_names(path: Path) -> list[str]:
@@ -70,8 +88,7 @@ def guess_kinds(path: Path) -> list[tuple[str, str]]:
         problem = _problem(path, str(error))
     if problem:
         raise DataError(problem)
-    # A CSV file says true and false in words, which are not read as numbers.
-    return [(name, "true and false" if str(type_) == "bool" else kind_of(type_)) for name, type_ in fields]
+    return [(name, kind_of(type_)) for name, type_ in fields]
 
 
 def count_rows(path: Path, names: Sequence[str]) -> int:
@@ -79,14 +96,14 @@ def count_rows(path: Path, names: Sequence[str]) -> int:
     return sum(batch.num_rows for batch in _read(path, names))
 
 
-def _read(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _read(path: Path, names: Sequence[str], missing: Sequence[str] = ("",)) -> Iterator[pa.RecordBatch]:
     """Yield batches of the named columns as text; an error of Arrow's quotes the file, and is not chained."""
     import pyarrow as pa
 
     problem, reader = "", None
     while not problem:
         try:
-            reader = reader or _open(path, names)
+            reader = reader or _open(path, names, missing)
             batch = next(reader, None)
         except (pa.ArrowException, OSError, ValueError, EOFError) as error:
             problem = _problem(path, str(error))
@@ -97,7 +114,7 @@ def _read(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     raise DataError(problem)
 
 
-def _open(path: Path, names: Sequence[str] | None = None) -> Any:
+def _open(path: Path, names: Sequence[str] | None = None, missing: Sequence[str] = ("",)) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -105,7 +122,10 @@ def _open(path: Path, names: Sequence[str] | None = None) -> Any:
     if names is not None:
         unique = list(dict.fromkeys(names))
         convert = csv.ConvertOptions(
-            include_columns=unique, column_types=dict.fromkeys(unique, pa.string()), strings_can_be_null=True
+            include_columns=unique,
+            column_types=dict.fromkeys(unique, pa.string()),
+            strings_can_be_null=True,
+            null_values=list(missing),
         )
     # Threads would lose the number of a bad line.
     read = csv.ReadOptions(block_size=_BLOCK, use_threads=False)

@@ -6,19 +6,19 @@ Everything that can be wrong with a table as a whole is found here, before any b
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
-from smoothsynth.errors import DataError
+from smoothsynth.errors import DataError, SmoothsynthError
 from smoothsynth.moments import MOST_ROWS
 from smoothsynth.private import frames, reading
+from smoothsynth.private.memory import room
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
-    from smoothsynth.schema import Schema
+    from smoothsynth.schema import Column, Schema
 
 
 class Source(Protocol):
@@ -30,6 +30,13 @@ class Source(Protocol):
 
     def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Yield all rows, again at each call, at most `batch_rows` at a time."""
+
+
+class DivisibleSource(Source, Protocol):
+    """A source with parts that different threads can read at once."""
+
+    def parts(self, batch_rows: int, readers: int) -> Iterator[Iterable[pa.RecordBatch]]:
+        """Yield parts, one thread at a time; each may then be gone through by any thread."""
 
 
 class Table:
@@ -69,14 +76,44 @@ class Table:
                 break
             yield batch
         if done != self._rows:
-            raise DataError(
-                f"The table had {self._rows:,} rows when it was opened and has another number now. "
-                "Make sure that nothing writes to it, and open it again."
-            )
+            raise changed_rows(self._rows)
+
+    def _parts(self, batch_rows: int, readers: int) -> Iterator[Iterable[pa.RecordBatch]]:
+        """Yield all rows in parts that different threads may go through; whoever does must count the rows."""
+        source = self._source
+        if hasattr(source, "parts"):
+            return cast("DivisibleSource", source).parts(batch_rows, readers)
+        return ((batch,) for batch in source.batches(batch_rows))
 
 
-def open_table(data: object, schema: Schema) -> Table:
-    """Open a data frame, an Arrow table or stream, or a file; it must have the columns of the schema."""
-    if isinstance(data, (str, os.PathLike)):
-        return Table(reading.open_path(Path(data), schema.names), schema)
-    return Table(frames.open_frame(data, schema.names), schema)
+def changed_rows(rows: int) -> DataError:
+    """Say that a pass over the table found another number of rows."""
+    return DataError(
+        f"The table had {rows:,} rows when it was opened and has another number now. "
+        "Make sure that nothing writes to it, and open it again."
+    )
+
+
+def open_table(data: object, schema: Schema, *, memory: str | int | None = None) -> Table:
+    """Open a data frame, an Arrow table or stream, or files; it must have the columns of the schema.
+
+    `data` is one path, or several in a list; a path may have * in it. Of a stream that can be read only once, as much is kept
+    as `memory` allows.
+    """
+    try:
+        return Table(_source(data, schema.columns, memory), schema)
+    except SmoothsynthError as error:
+        # Frames in which an error arises hold rows; a crash reporter shall not find them.
+        raise error.with_traceback(None) from None
+
+
+def _source(data: object, columns: Mapping[str, Column], memory: str | int | None) -> Source:
+    paths = [data] if isinstance(data, (str, os.PathLike)) else data
+    if isinstance(paths, (list, tuple)) and paths and all(isinstance(p, (str, os.PathLike)) for p in paths):
+        return reading.open_paths([os.fspath(p) for p in paths], columns)
+    from smoothsynth.private.engines.choose import frames_of
+
+    cluster = frames_of(data)
+    if cluster is not None:
+        return cast("Source", cluster.open_frame(data, columns))
+    return frames.open_frame(data, columns, memory=room(memory))

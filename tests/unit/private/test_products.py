@@ -32,13 +32,20 @@ def test_single_columns_form_no_pairs():
 
 def test_pairs_that_are_wanted_on_the_diagonal_only():
     plan = recipe([pooled(2, range(50))], 50)
-    assert plan.size <= 2 * 50
+    # A product of twenty rows with themselves is faster than twenty small ones.
+    assert [p.shape for p in plan.steps[0].products] == [(21, 21), (21, 21), (8, 8)]
+
+
+def test_large_products_are_cut_to_the_size_that_is_multiplied_fast():
+    shapes = [p.shape for p in recipe(total_degree(2, 100), 100).steps[0].products]
+    assert max(m * n for m, n in shapes) <= 976
+    assert sum(m * n for m, n in shapes) < 1.2 * 5150
 
 
 @pytest.mark.parametrize("chosen", [total_degree(3, 20), tensor(4, 5), tensor(2, 9), lowest(5000, 12)])
 def test_prefixes_are_computed_once(chosen):
     plan = recipe(chosen, 20)
-    assert plan.size <= 2 * len(chosen)
+    assert plan.size <= 2 * len(chosen) + 40 * len(plan.steps)
     prefixes = {term[:-1] for f in chosen for term in f.terms if len(term) > 2}
     longest = max(map(len, prefixes), default=0)
     needed = {p[:length] for p in prefixes for length in range(2, longest + 1) if length <= len(p)}

@@ -2,7 +2,7 @@
 
 The rule, fixed for ever (S = 2^16; docs/proofs/exactness.md):
 
-    X    = rint(S x)                        x the unit coordinate of the schema, missing = 0
+    X    = rint(S x)                        x the unit coordinate of the schema, missing = 0; levels and marks are 0 or S
                                             (with a view: bent and shortened as smoothsynth.view says)
     t_1  = X,   t_k = rint(S T_k(X / S))    by the recurrence in doubles, kept within [-S, S]
     a term, in units of S^2:   X -> X S,   T_2 -> 2 X^2 - S^2,   T_k -> t_k S,   two factors -> t_a t_b,
@@ -15,37 +15,42 @@ products are exact in any order, and sums add up over batches, threads and machi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
 from smoothsynth.errors import DataError
 from smoothsynth.lattice import LATTICE
 from smoothsynth.moments import MOST_ROWS
-from smoothsynth.private.columns import numbers
+from smoothsynth.private.columns import read_cells
+from smoothsynth.private.engines.counting import COUNTS_AT_THE_END, COUNTS_OF_A_COLUMN, Counts, only_counts
+from smoothsynth.private.engines.degrees import rising, rounded
+from smoothsynth.private.engines.looking import Look
 from smoothsynth.private.engines.products import recipe
+from smoothsynth.private.engines.scaling import Block, aligned, quick_arithmetic, scale_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from smoothsynth.basis import Feature, Term
-    from smoothsynth.private.engines.products import Step
-    from smoothsynth.schema import Column, Schema
+    from smoothsynth.private.engines.products import Recipe, Step
+    from smoothsynth.schema import Schema
     from smoothsynth.view import View
 
 # Doubles in the buffers of a thread that are in use at once: they should stay in its cache.
 _CACHE = 2**18
-_FEWEST, _MOST = 2**8, 2**14
+# Rows of a chunk: OpenBLAS has quick kernels for products of up to 10^6 multiplications.
+_WIDE, _NARROW = 2**10, 2**8
+_MOST_CHUNKS = 8
 # Rows after which sums in doubles move to integers: 2^20 terms below 2^32 are below 2^53.
 _EXACT_ROWS = 2**20
-_MISSING_OK: Any = {"invalid": "ignore", "over": "ignore", "under": "ignore"}
 
 
 class Kernel:
-    """The matrix products for a schema and some features; `start` gives a thread its own sums."""
+    """How to sum some features of a schema; `start` gives a thread its own sums."""
 
     def __init__(self, schema: Schema, features: Sequence[Feature], view: View | None = None) -> None:
         self.features, self.view = tuple(features), view
@@ -53,157 +58,160 @@ class Kernel:
         self.recipe = recipe(self.features, 1 if pooled else schema.dimensions)
         # A pooled view makes one coordinate of all; else only what the features use is read.
         read = range(schema.dimensions) if pooled else self.recipe.factors.coordinates
-        self.names = [schema.coordinates[c] for c in read]
-        self.scales = [_Scale(schema.columns[name]) for name in self.names]
-        held = self.recipe.factors.count + max(self.recipe.widths, default=0)
-        self.block = min(_MOST, max(_FEWEST, 2 ** (_CACHE // held).bit_length() // 2))
+        owners = [schema.owners[c] for c in read]
+        self.names = [name for name, _ in owners]
+        self.columns = {name: schema.columns[name] for name in self.names}
+        self.scales = [scale_of(schema.columns[name], place) for name, place in owners]
+        self.counted = only_counts(self.features, view, len(self.names))
+        held = self.recipe.factors.count + max(self.recipe.widths, default=0) + len(self.names) * pooled
+        self.width = _WIDE if held * _WIDE <= 2 * _CACHE else _NARROW
+        self.chunks = max(1, min(_MOST_CHUNKS, 2 ** (_CACHE // (held * self.width)).bit_length() // 2))
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory the sums of one thread take."""
+        if self.counted:
+            return len(self.names) * COUNTS_OF_A_COLUMN + COUNTS_AT_THE_END
+        factors, columns = self.recipe.factors, len(self.names)
+        turns = 4 * factors.reach[1] if len(factors.reach) > 1 else 0
+        pooled, look = self.view is not None and self.view.pooled, 2 * columns if self.view is not None else 0
+        block = factors.count + sum(self.recipe.widths) + turns + columns * pooled
+        return 8 * (self.width * (self.chunks * block + look) + (self.chunks + 3) * self.recipe.size)
 
     def start(self) -> Sums:
         """Return sums over no rows yet."""
         return Sums(self)
 
 
+class _Way(Protocol):
+    """A way to sum terms."""
+
+    def add_columns(self, columns: Sequence[NDArray[Any]], rows: int) -> None:
+        """Add rows, given as one array for each name of the kernel."""
+
+    def sums(self, terms: Iterable[Term]) -> dict[Term, int]:
+        """Return the sum of each term over all rows: of X and t_k in units of S, of X^2 for T_2, of products in S^2."""
+
+
 class Sums:
     """Sums over the rows that were added so far. One thread only."""
 
     def __init__(self, kernel: Kernel) -> None:
-        block, recipe = kernel.block, kernel.recipe
-        self._kernel, self._filled, self._rows, self._since = kernel, 0, 0, 0
-        self._factors = np.zeros((recipe.factors.count, block))
-        self._factors[0] = 1.0
-        self._seen = self._factors[1 : 1 + len(recipe.factors.coordinates)]
-        pooled = kernel.view is not None and kernel.view.pooled
-        self._lattice = np.zeros((len(kernel.names), block)) if pooled else self._seen
-        self._widths = np.array([[scale.width] for scale in kernel.scales])
-        self._levels = [np.empty((width, block)) for width in recipe.widths]
-        self._parent = np.empty(block)
-        self._once, self._doubles = np.empty(recipe.size), np.zeros(recipe.size)
-        self._totals = np.zeros(recipe.size, dtype=np.int64)
-        reach = recipe.factors.reach
-        self._recurrence = np.empty((4, reach[1], block)) if len(reach) > 1 else None
+        self._kernel, self._rows = kernel, 0
+        coordinates = kernel.recipe.factors.coordinates
+        self._way: _Way = Counts(coordinates, kernel.scales, kernel.view) if kernel.counted else Products(kernel)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("Sums of private rows cannot be copied or pickled.")
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the rows of a batch that has the columns of the schema."""
-        self.add_columns([numbers(batch.column(name)) for name in self._kernel.names], batch.num_rows)
+        cells = {name: read_cells(batch.column(name), column) for name, column in self._kernel.columns.items()}
+        self.add_columns([cells[name] for name in self._kernel.names], batch.num_rows)
 
     def add_columns(self, columns: Sequence[NDArray[Any]], rows: int) -> None:
-        """Add rows given as arrays for `kernel.names`, with NaN for a missing value."""
+        """Add rows given as arrays for `kernel.names`, with NaN for a missing value, or places among the levels."""
         self._rows += rows
         if self._rows > MOST_ROWS:
             raise DataError(f"At most {MOST_ROWS:,} rows can be summed exactly; there are more. Take a sample.")
-        start = 0
-        with np.errstate(**_MISSING_OK):
-            while start < rows:
-                size = min(rows - start, self._kernel.block - self._filled)
-                into = slice(self._filled, self._filled + size)
-                for scale, column, target in zip(self._kernel.scales, columns, self._lattice, strict=True):
-                    scale.centred(column[start : start + size], target[into])
-                start, self._filled = start + size, self._filled + size
-                if self._filled == self._kernel.block:
-                    self._flush()
+        with quick_arithmetic():
+            self._way.add_columns(columns, rows)
 
     def totals(self) -> list[int]:
         """Return the sum of each feature over all rows added, in units of S^2."""
-        with np.errstate(**_MISSING_OK):
-            self._flush()
-        self._settle()
-        sums, places = self._totals.tolist(), self._kernel.recipe.places
+        with quick_arithmetic():
+            sums = self._way.sums(self._kernel.recipe.places)
         return [
-            sum(_in_units(term, sums[places[term]], self._rows) for term in feature.terms)
-            for feature in self._kernel.features
+            sum(_in_units(term, sums[term], self._rows) for term in feature.terms) for feature in self._kernel.features
         ]
 
-    def _flush(self) -> None:
-        """Add the rows in the buffer to the sums."""
-        if not self._filled:
-            return
-        x = self._lattice
-        np.divide(x, self._widths, out=x)
-        np.clip(x, -LATTICE, LATTICE, out=x)
-        np.rint(x, out=x)
-        if np.isnan(np.sum(x)):
-            np.nan_to_num(x, copy=False, nan=0.0)
-        if self._kernel.view is not None:
-            self._look(self._kernel.view)
-        self._fill_factors()
-        # Rows of a block that is not full count for nothing.
-        self._factors[1:, self._filled :] = 0.0
-        for step in self._kernel.recipe.steps:
-            self._take(step)
-        self._doubles += self._once
-        self._since += self._filled
-        if self._since > _EXACT_ROWS - self._kernel.block:
-            self._settle()
-        self._filled = 0
 
-    def _look(self, view: View) -> None:
-        """See the rows as the view says, in whole numbers."""
-        seen = self._seen[:, : self._filled]
-        if view.pooled:
-            seen[0] = view.pool(self._lattice[:, : self._filled])
-        for row, coordinate in enumerate(self._kernel.recipe.factors.coordinates):
-            seen[row] = view.bend(coordinate, seen[row])
-        view.shorten(seen)
+class Products:
+    """Sums by matrix products over blocks of rows."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._recipe: Recipe = kernel.recipe
+        factors, chunks, width = kernel.recipe.factors, kernel.chunks, kernel.width
+        self._factors = aligned(chunks, factors.count, width)
+        self._factors[:, 0] = 1.0
+        self._seen = self._factors[:, 1 : 1 + len(factors.coordinates)]
+        self._look = None if kernel.view is None else Look(kernel.view, factors.coordinates, width)
+        pooled = kernel.view is not None and kernel.view.pooled
+        self._block = Block(aligned(chunks, len(kernel.names), width) if pooled else self._seen, kernel.scales)
+        self._levels = [aligned(chunks, size, width) for size in kernel.recipe.widths]
+        self._turns = aligned(4, chunks, factors.reach[1], width) if len(factors.reach) > 1 else None
+        self._once, self._doubles = np.empty((chunks, kernel.recipe.size)), np.zeros(kernel.recipe.size)
+        self._totals, self._since = np.zeros(kernel.recipe.size, dtype=np.int64), 0
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("Sums of private rows cannot be copied or pickled.")
+
+    def add_columns(self, columns: Sequence[NDArray[Any]], rows: int) -> None:
+        """Add rows, given as one array for each name of the kernel."""
+        start = 0
+        while start < rows:
+            start += self._block.fill(columns, start, rows)
+            if self._block.filled == self._block.rows:
+                self._flush()
+
+    def sums(self, terms: Iterable[Term]) -> dict[Term, int]:
+        """Return the sum of each term over all rows."""
+        if self._block.filled:
+            self._flush()
+        self._settle()
+        sums, places = self._totals.tolist(), self._recipe.places
+        return {term: sums[places[term]] for term in terms}
+
+    def _flush(self) -> None:
+        """Add the rows in the block to the sums."""
+        self._block.to_lattice()
+        if self._look is not None:
+            if np.isnan(np.sum(self._block.lattice)):
+                self._block.place_missing()
+            for lattice, seen in zip(self._block.lattice, self._seen, strict=True):
+                self._look.at(lattice, seen)
+        once = self._multiply()
+        # Every coordinate is a factor of some term, so a missing value cannot hide.
+        if np.isnan(once).any():
+            self._block.place_missing()
+            once = self._multiply()
+        self._doubles += once
+        self._since += self._block.filled
+        if self._since > _EXACT_ROWS - self._block.rows:
+            self._settle()
+        self._block.filled = 0
 
     def _settle(self) -> None:
         self._totals += self._doubles.astype(np.int64)
         self._doubles[:] = 0.0
         self._since = 0
 
-    def _fill_factors(self) -> None:
-        """Compute  S T_k = (2 X / S) S T_{k-1} - S T_{k-2}  and round it where it is a factor."""
-        if self._recurrence is None:
-            return
-        factors = self._kernel.recipe.factors
-        twice, *turns = self._recurrence
-        np.multiply(self._seen[: len(twice)], 2.0 / LATTICE, out=twice)
-        before, last = np.full((len(twice), 1), float(LATTICE)), self._seen
-        for degree, reach in enumerate(factors.reach[1:], start=2):
-            new = np.multiply(twice[:reach], last[:reach], out=turns[degree % 3][:reach])
-            new -= before[:reach]
+    def _multiply(self) -> NDArray[np.float64]:
+        factors = self._recipe.factors
+        for degree, values in () if self._turns is None else rising(self._seen, factors.reach, self._turns):
             start = factors.starts.get(degree)
             if start is not None:
-                rounded = np.rint(new, out=self._factors[start : start + reach])
-                np.clip(rounded, -LATTICE, LATTICE, out=rounded)
-            before, last = last, new
+                rounded(values, self._factors[:, start : start + factors.reach[degree - 1]])
+        # Rows that were not filled in count for nothing.
+        self._block.blank(self._factors[:, 1:])
+        for step in self._recipe.steps:
+            self._take(step)
+        return np.sum(self._once, axis=0)
 
     def _take(self, step: Step) -> None:
         prefixes = self._factors
         if step.level:
             below = self._levels[step.level - 2] if step.level > 1 else self._factors
-            prefixes = self._levels[step.level - 1][: step.size]
-            np.multiply(below[step.parent], 1.0 / LATTICE, out=self._parent)
-            np.multiply(self._factors[step.factors], self._parent, out=prefixes)
+            prefixes = self._levels[step.level - 1][:, : step.size]
+            parent = below[:, step.parent, None] * (1.0 / LATTICE)
+            np.multiply(self._factors[:, step.factors], parent, out=prefixes)
             np.rint(prefixes, out=prefixes)
         for product in step.products:
-            m, n = product.shape
-            out = self._once[product.start : product.start + m * n].reshape(m, n)
-            # np.dot lets other threads run; the @ operator does not for small results.
-            np.dot(prefixes[product.left], self._factors[product.right].T, out=out)
-
-
-class _Scale:
-    """From a column's own units to (value - centre), to be divided by `width` and rounded to the lattice."""
-
-    def __init__(self, column: Column) -> None:
-        self._column = column
-        lower, upper = float(column.lower or 0), float(column.upper or 0)
-        half, self._centre = upper / 2 - lower / 2, lower / 2 + upper / 2
-        # Where the bounds land on -S and S, clipping the quotient is the same as clipping the value first:
-        # rounded arithmetic is monotone. Dividing by half/S instead of half only moves an exponent.
-        ends = np.rint(column.to_unit(np.array([lower, upper])) * LATTICE)
-        self._quick = bool(ends[0] == -LATTICE and ends[1] == LATTICE) and half > 2.0**-900
-        self.width = half / LATTICE if self._quick else 1.0
-
-    def centred(self, values: NDArray[Any], out: NDArray[np.float64]) -> None:
-        """Write what is to be divided by `width`."""
-        if self._quick:
-            np.subtract(values, self._centre, out=out, dtype=np.float64)
-        else:
-            np.multiply(self._column.to_unit(values.astype(np.float64)), LATTICE, out=out)
+            lefts, rights = prefixes[:, product.left], self._factors[:, product.right].swapaxes(1, 2)
+            once = self._once[:, product.start : product.start + product.shape[0] * product.shape[1]]
+            for left, right, out in zip(lefts, rights, once.reshape(-1, *product.shape), strict=True):
+                # np.dot lets other threads run; the @ operator does not for small results.
+                np.dot(left, right, out=out)
 
 
 def _in_units(term: Term, total: int, rows: int) -> int:

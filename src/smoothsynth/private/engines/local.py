@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from smoothsynth.blas import one_thread
-from smoothsynth.errors import PlanError
+from smoothsynth.errors import PlanError, SmoothsynthError
+from smoothsynth.private import memory as memories
 from smoothsynth.private.engine import SealedSums
 from smoothsynth.private.engines.kernel import Kernel
+from smoothsynth.private.table import changed_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -22,23 +24,23 @@ if TYPE_CHECKING:
     from smoothsynth.private.table import Table
     from smoothsynth.view import View
 
-# Cells of a batch, and rows that are worth a thread.
-_BATCH_CELLS = 2**20
+# Rows that are worth a thread.
 _THREAD_ROWS = 2**15
-_MOST_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalEngine:
-    """Sums features over Arrow batches; neither argument changes the result."""
+    """Sums features over Arrow batches in at most so much memory; none of the arguments changes the result."""
 
     batch_rows: int | None = None
     threads: int | None = None
+    memory: str | int | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("batch_rows", self.batch_rows), ("threads", self.threads)):
             if value is not None and value < 1:
                 raise PlanError(f"{name} must be at least 1; it is {value}.")
+        memories.parse(self.memory)
 
     def sums(
         self,
@@ -50,55 +52,68 @@ class LocalEngine:
     ) -> SealedSums:
         """Return the exact sum of each feature over all rows."""
         kernel = Kernel(table.schema, features, view)
-        batch_rows = self.batch_rows or min(2**16, max(2**10, _BATCH_CELLS // table.schema.dimensions))
-        threads = self.threads or min(_cores(), _MOST_THREADS, -(-table.rows // _THREAD_ROWS))
-        shared = _Shared(table._batches(batch_rows), table.rows, progress)
-        with one_thread():
-            if threads == 1:
-                return SealedSums(features, _work(shared, kernel))
-            with ThreadPoolExecutor(threads) as pool:
-                try:
-                    parts = [pool.submit(_work, shared, kernel) for _ in range(threads)]
-                    totals = [part.result() for part in parts]
-                finally:
-                    shared.stopped = True
+        wanted = min(_cores(), -(-table.rows // _THREAD_ROWS))
+        columns = len(table.schema.names)
+        threads, rows = memories.share(self.memory, columns=columns, held=kernel.bytes, threads=wanted)
+        threads, rows = self.threads or threads, self.batch_rows or rows
+        shared = _Shared(table._parts(rows, threads), table.rows, progress)
+        try:
+            with one_thread():
+                totals = [_work(shared, kernel)] if threads == 1 else _in_threads(shared, kernel, threads)
+        except SmoothsynthError as error:
+            # Frames in which an error arises hold rows; a crash reporter shall not find them.
+            raise error.with_traceback(None) from None
+        if shared.done != table.rows:
+            raise changed_rows(table.rows)
         return SealedSums(features, [sum(column) for column in zip(*totals, strict=True)])
 
 
 class _Shared:
-    """The batches that all threads take from, one at a time, so that few are in memory at once."""
+    """The parts that all threads take from, one at a time, so that few are in memory at once."""
 
     def __init__(
-        self, batches: Iterator[pa.RecordBatch], rows: int, progress: Callable[[int, int], None] | None
+        self, parts: Iterator[Iterable[pa.RecordBatch]], rows: int, progress: Callable[[int, int], None] | None
     ) -> None:
-        self._batches, self._rows, self._progress = batches, rows, progress
-        self._done = 0
+        self._parts, self._rows, self._progress = parts, rows, progress
         self._lock = threading.Lock()
-        self.stopped = False
+        self.done, self.stopped = 0, False
 
-    def take(self) -> pa.RecordBatch | None:
-        """Return the next batch, or None at the end or when another thread has failed."""
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield batches of parts that no other thread has, until there are none or another thread has failed."""
+        while (part := self._take()) is not None:
+            for batch in part:
+                if self.stopped:
+                    return
+                yield batch
+
+    def _take(self) -> Iterable[pa.RecordBatch] | None:
         with self._lock:
-            if self.stopped:
-                return None
-            try:
-                return next(self._batches, None)
-            except BaseException:
-                self.stopped = True
-                raise
+            return None if self.stopped else next(self._parts, None)
 
     def report(self, rows: int) -> None:
         """Say that so many more rows are done."""
         with self._lock:
-            self._done += rows
+            self.done += rows
+            if self.done > self._rows:
+                raise changed_rows(self._rows)
             if self._progress is not None:
-                self._progress(self._done, self._rows)
+                self._progress(self.done, self._rows)
+
+
+def _in_threads(shared: _Shared, kernel: Kernel, threads: int) -> list[list[int]]:
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            parts = [pool.submit(_work, shared, kernel) for _ in range(threads)]
+            return [part.result() for part in parts]
+        finally:
+            # Also when the user interrupts: each thread ends with the batch that it has.
+            shared.stopped = True
 
 
 def _work(shared: _Shared, kernel: Kernel) -> list[int]:
     sums = kernel.start()
     try:
-        while (batch := shared.take()) is not None:
+        for batch in shared.batches():
             sums.add(batch)
             rows = batch.num_rows
             # A callback that fails must not find rows among the names of the frame that called it.

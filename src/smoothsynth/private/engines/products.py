@@ -2,7 +2,7 @@
 
 Each term is a prefix times a last factor, and its sum over rows is one entry of  P F'  with P the prefixes
 and F the factors (functions x rows). Prefixes that continue the same shorter prefix are computed
-together, and share a product as long as at least half of its entries are wanted:
+together, and share a product as long as that is faster than two:
 
     x_i            1 . x_i                 T_2(x_i)     x_i . x_i   (2 x^2 - 1 afterwards)
     x_i x_j        x_i . x_j               T_k(x_i)     1 . t_k(x_i)
@@ -34,6 +34,9 @@ Prefix = tuple[int, ...]
 
 # Prefixes that are held at once for each level.
 _TOGETHER = 64
+# What a product costs beyond its entries, counted in entries; and the entries up to which OpenBLAS, for a thousand rows, does
+# without copies of its arguments and is twice as fast.
+_CALL, _FAST = 40, 976
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,20 +180,24 @@ def _continuations(lasts: Iterable[Prefix]) -> dict[Prefix, list[int]]:
 
 
 def _groups(lasts: dict[int, set[int]]) -> list[tuple[list[int], list[int]]]:
-    """Put rows together as long as no more than twice the wanted entries are computed."""
+    """Put rows together as long as one product costs less than two, and is of a size that is multiplied fast."""
     groups: list[tuple[list[int], set[int]]] = []
-    wanted = 0
     for end in sorted(lasts, key=lambda e: (sorted(lasts[e])[:1], e)):
         new = lasts[end]
-        union = groups[-1][1] | new if groups else new
-        if groups and (len(groups[-1][0]) + 1) * len(union) <= 2 * (wanted + len(new)):
+        if groups and _worth_joining(*groups[-1], new):
             groups[-1][0].append(end)
             groups[-1][1].update(new)
-            wanted += len(new)
         else:
             groups.append(([end], set(new)))
-            wanted = len(new)
     return [(lefts, sorted(rights)) for lefts, rights in groups]
+
+
+def _worth_joining(lefts: list[int], rights: set[int], new: set[int]) -> bool:
+    together = (len(lefts) + 1) * len(rights | new)
+    apart = len(lefts) * len(rights) + len(new)
+    # Without any product, prefixes only wait for longer ones: all of them can wait together.
+    small = together <= _FAST or len(rights) > _FAST // 4
+    return not (rights or new) or (bool(rights and new) and small and together <= apart + _CALL)
 
 
 def _rows(rows: list[int]) -> Rows:

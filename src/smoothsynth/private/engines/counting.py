@@ -1,0 +1,113 @@
+"""Sums of features of single columns: it is enough to count how often each value of the lattice occurs.
+
+    sum over rows of t_k(X)  =  sum over v = -S..S of  (rows with X = v) t_k(v)
+
+One pass with one count per cell, whatever the degrees, and whatever way the view bends each coordinate by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from smoothsynth.lattice import LATTICE
+from smoothsynth.private.engines.degrees import rising, rounded
+from smoothsynth.private.engines.looking import Look
+from smoothsynth.private.engines.scaling import Block, aligned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.basis import Feature, Term
+    from smoothsynth.private.engines.scaling import AnyScale
+    from smoothsynth.view import View
+
+# Rows that are scaled at once, columns whose sums are, and columns whose counts take at most 64 megabytes.
+_PIECE, _GROUP, _MOST_COLUMNS = 2**13, 32, 128
+COUNTS_OF_A_COLUMN = 4 * (2 * LATTICE + 1)
+COUNTS_AT_THE_END = 3 * _GROUP * 8 * (2 * LATTICE + 1)
+
+
+def only_counts(features: Iterable[Feature], view: View | None, columns: int) -> bool:
+    """Whether the features are better counted: all of single columns, of high degree or bent one by one."""
+    if columns > _MOST_COLUMNS or (view is not None and (view.pooled or view.radius is not None)):
+        return False
+    terms = [term for feature in features for term in feature.terms]
+    return all(len(term) == 1 for term in terms) and (view is not None or any(term[0][1] > 2 for term in terms))
+
+
+class Counts:
+    """How often each lattice value of each column occurred in the rows added so far. One thread only."""
+
+    __slots__ = ("_coordinates", "_counts", "_pieces", "_places", "_view")
+
+    def __init__(self, coordinates: Sequence[int], scales: Sequence[AnyScale], view: View | None) -> None:
+        self._coordinates, self._view = tuple(coordinates), view
+        # At most 2^30 rows.
+        self._counts = np.zeros((len(scales), 2 * LATTICE + 1), dtype=np.uint32)
+        room = aligned(1, 1, _PIECE)
+        self._pieces = [Block(room, [scale]) for scale in scales]
+        self._places = np.empty(_PIECE, dtype=np.intp)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("Sums of private rows cannot be copied or pickled.")
+
+    def add_columns(self, columns: Sequence[NDArray[Any]], rows: int) -> None:
+        """Count the rows given as one array for each column."""
+        for piece, column, counts in zip(self._pieces, columns, self._counts, strict=True):
+            start = 0
+            while start < rows:
+                piece.filled = 0
+                size = piece.fill([column], start, rows)
+                self._count(piece, counts, size)
+                start += size
+
+    def _count(self, piece: Block, counts: NDArray[np.uint32], size: int) -> None:
+        piece.to_lattice()
+        values = piece.lattice[0, 0, :size]
+        if np.isnan(np.sum(values)):
+            piece.place_missing()
+        np.add(values, LATTICE, out=values)
+        places = self._places[:size]
+        np.copyto(places, values, casting="unsafe")
+        np.add.at(counts, places, np.uint32(1))
+
+    def sums(self, terms: Iterable[Term]) -> dict[Term, int]:
+        """Return the sum of each term over all rows: of X and t_k in units of S, of X^2 for T_2."""
+        wanted = set(terms)
+        degrees = {term[0][1] for term in wanted}
+        found: dict[Term, int] = {}
+        for start in range(0, len(self._coordinates), _GROUP):
+            coordinates = self._coordinates[start : start + _GROUP]
+            for degree, totals in _by_degree(self._often(start, coordinates), degrees):
+                found.update({((c, degree),): int(t) for c, t in zip(coordinates, totals, strict=True)})
+        return {term: found[term] for term in wanted}
+
+    def _often(self, start: int, coordinates: Sequence[int]) -> NDArray[np.float64]:
+        """Return how often each lattice value is seen, through the view, for some columns."""
+        counts = self._counts[start : start + len(coordinates)]
+        if self._view is None:
+            return counts.astype(np.float64)
+        often, seen = np.empty(counts.shape), np.empty((1, counts.shape[1]))
+        for coordinate, column, out in zip(coordinates, counts, often, strict=True):
+            seen[0] = np.arange(-LATTICE, LATTICE + 1)
+            Look(self._view, [coordinate], seen.shape[1]).at(seen, seen)
+            places = (seen[0] + LATTICE).astype(np.intp)
+            out[:] = np.bincount(places, weights=column, minlength=len(out))
+        return often
+
+
+def _by_degree(often: NDArray[np.float64], degrees: set[int]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the sums of X, X^2 and t_k over the values of the lattice that occur, each as often as it does."""
+    there = np.flatnonzero(often.any(axis=0))
+    often, x = often[:, there], there - LATTICE
+    # Fewer than 2^30 rows times 2^16 stay below 2^53; times 2^32 they need whole numbers.
+    yield 1, np.dot(often, x.astype(np.float64))
+    yield 2, np.dot(often.astype(np.int64), x * x)
+    room, single = np.empty((4, 1, len(x))), (1,) * max(degrees)
+    for degree, values in rising(x.astype(np.float64)[None], single, room) if len(single) > 2 else ():
+        if degree > 2 and degree in degrees:
+            yield degree, np.dot(often, rounded(values, np.empty_like(values))[0])

@@ -1,0 +1,160 @@
+"""From the columns of a batch to whole numbers on the lattice, in blocks that stay in the cache of a core.
+
+A block is chunks x coordinates x width doubles: in chunks, because products of matrices with about a thousand columns
+are the fastest, and of several, because few large operations let several threads of Python run side by side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.lattice import LATTICE
+from smoothsynth.schema import Category
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.schema import Column, Measure
+
+# Vector instructions load 8 doubles from an address that is a multiple of 64 bytes twice as fast as from another.
+_VECTOR = 8
+_BUFFER = 2**10
+_MISSING_OK: Any = {"invalid": "ignore", "over": "ignore", "under": "ignore"}
+
+
+def aligned(*shape: int) -> NDArray[np.float64]:
+    """Return zeros that begin where vector instructions like it best."""
+    size = int(np.prod(shape))
+    raw = np.zeros(size + _VECTOR)
+    start = -(raw.ctypes.data // raw.itemsize) % _VECTOR
+    return raw[start : start + size].reshape(shape)
+
+
+@contextlib.contextmanager
+def quick_arithmetic() -> Iterator[None]:
+    """Let numpy work on chunks in place, and be silent on missing and infinite values.
+
+    With larger buffers numpy copies a short row together with the number it is divided by, which takes longer
+    than the division.
+    """
+    with np.errstate(**_MISSING_OK):
+        before = np.setbufsize(_BUFFER)
+        try:
+            yield
+        finally:
+            np.setbufsize(before)
+
+
+class Scale:
+    """From a column's own units to (value - centre), to be divided by `width`, clipped and rounded to the lattice."""
+
+    def __init__(self, column: Measure) -> None:
+        self._column = column
+        lower, upper = column.bounds
+        half = upper / 2 - lower / 2
+        # Where the bounds land on -S and S, clipping the quotient is the same as clipping the value first:
+        # rounded arithmetic is monotone. Dividing by half/S instead of half only moves an exponent.
+        ends = np.rint(column.to_unit(np.array([lower, upper])) * LATTICE)
+        self._quick = column.map is None and bool(ends[0] == -LATTICE and ends[1] == LATTICE) and half > 2.0**-900
+        self._centre = lower / 2 + upper / 2
+        self.width = half / LATTICE if self._quick else 1.0
+
+    def centre(self, values: NDArray[Any], out: NDArray[np.float64]) -> None:
+        """Write what is to be divided by `width`."""
+        if not self._quick:
+            np.multiply(self._column.to_unit(values.astype(np.float64)), LATTICE, out=out)
+        elif values.dtype == np.float64:
+            np.subtract(values, self._centre, out=out)
+        else:
+            np.copyto(out, values)
+            np.subtract(out, self._centre, out=out)
+        if self._column.nullable:
+            # A missing value in a block means that its products are computed twice: too often where many are missing.
+            np.copyto(out, 0.0, where=np.isnan(out))
+
+
+class LevelScale:
+    """From places among the levels of a category to 1 for one of the levels, 0 for all others."""
+
+    width = 1.0 / LATTICE
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+
+    def centre(self, values: NDArray[Any], out: NDArray[np.float64]) -> None:
+        """Write 0 or 1."""
+        np.equal(values, self._level, out=out)
+
+
+class MissingScale:
+    """From a column's own units to 1 where there is no value, 0 where there is one."""
+
+    width = 1.0 / LATTICE
+
+    def centre(self, values: NDArray[Any], out: NDArray[np.float64]) -> None:
+        """Write 0 or 1."""
+        np.isnan(values, out=out)
+
+
+AnyScale = Scale | LevelScale | MissingScale
+
+
+def scale_of(column: Column, place: int) -> AnyScale:
+    """Return the way to one coordinate of a column."""
+    if isinstance(column, Category):
+        return LevelScale(place)
+    return MissingScale() if place else Scale(column)
+
+
+class Block:
+    """Rows that wait for their sums: (chunks, coordinates, width) of what is to become the lattice.
+
+    `lattice` may be part of a larger array, so that it need not be copied.
+    """
+
+    __slots__ = ("_scales", "_widths", "filled", "lattice", "rows")
+
+    def __init__(self, lattice: NDArray[np.float64], scales: Sequence[AnyScale]) -> None:
+        self.lattice, self._scales, self.filled = lattice, scales, 0
+        self.rows = lattice.shape[0] * lattice.shape[2]
+        self._widths = np.array([[scale.width] for scale in scales])
+
+    def fill(self, columns: Sequence[NDArray[Any]], start: int, rows: int) -> int:
+        """Take rows from `start` on, as many as there are and fit here; return how many."""
+        width = self.lattice.shape[2]
+        chunk, offset = divmod(self.filled, width)
+        whole = min((rows - start) // width, len(self.lattice) - chunk)
+        if offset == 0 and whole:
+            size, shape = whole * width, (whole, width)
+            targets = self.lattice[chunk : chunk + whole].swapaxes(0, 1)
+        else:
+            size = min(rows - start, width - offset)
+            shape, targets = (1, size), self.lattice[chunk : chunk + 1, :, offset : offset + size].swapaxes(0, 1)
+        for scale, column, target in zip(self._scales, columns, targets, strict=True):
+            scale.centre(column[start : start + size].reshape(shape), target)
+        self.filled += size
+        return size
+
+    def to_lattice(self) -> None:
+        """Divide, clip and round; a missing value stays NaN."""
+        x = self.lattice
+        self.blank(x)
+        np.divide(x, self._widths, out=x)
+        np.clip(x, -LATTICE, LATTICE, out=x)
+        np.rint(x, out=x)
+
+    def place_missing(self) -> None:
+        """Move missing values to the centre."""
+        np.copyto(self.lattice, 0.0, where=np.isnan(self.lattice))
+
+    def blank(self, values: NDArray[np.float64]) -> None:
+        """Set to zero, in an array of the same chunks and width, what lies beyond the rows that were filled in."""
+        chunk, offset = divmod(self.filled, values.shape[2])
+        if chunk < len(values):
+            values[chunk, :, offset:] = 0.0
+            values[chunk + 1 :] = 0.0
