@@ -1,3 +1,10 @@
+import contextlib
+import os
+import shutil
+import sys
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -40,3 +47,74 @@ def schema_file(schema, tmp_path):
     path = tmp_path / "schema.toml"
     schema.save(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def spark_folder(tmp_path_factory):
+    """Where the local Spark cluster lives: what its driver logs is in driver.log, its executors' logs are in home/work."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_folder):
+    """Start a real Spark cluster on the loopback: a master, two workers, each with an executor process of its own."""
+    pyspark = pytest.importorskip("pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("the Spark engine is tested where there is Java 17 or later (make java)")
+    home = spark_folder / "home"
+    home.mkdir()
+    for part in ("bin", "jars", "python"):
+        (home / part).symlink_to(Path(pyspark.__file__).parent / part)
+    places = {"SPARK_HOME": str(home), "SPARK_LOCAL_DIRS": str(spark_folder / "local")}
+    settings = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    with pytest.MonkeyPatch.context() as patch, _standard_error(spark_folder / "driver.log"):
+        for name, value in (places | settings).items():
+            patch.setenv(name, value)
+        session = _spark_session(pyspark)
+    yield session
+    session.stop()
+
+
+def _spark_session(pyspark):
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _standard_error(path):
+    """Let processes that are started meanwhile write their standard error into a file."""
+    before = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+@pytest.fixture(scope="session")
+def dask_client():
+    """Start a Dask cluster on the loopback: a scheduler here, two workers in processes of their own."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", host="127.0.0.1"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client

@@ -1,10 +1,14 @@
-"""What every engine must do: the same integers, ==, for every input, order, batch size and thread count."""
+"""What every engine must do: the same integers, ==, for every input, feature, view, order, batch size and thread count.
+
+An engine joins by one line in ENGINES.
+"""
 
 import copy
 import gzip
 import itertools
 import math
 import pickle
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,9 +22,12 @@ from smoothsynth.basis import Feature, lowest, pooled, tensor, term_feature, tot
 from smoothsynth.errors import DataError, PlanError
 from smoothsynth.moments import LATTICE as S
 from smoothsynth.private.engine import SealedSums
+from smoothsynth.private.engines.dask import DaskEngine
 from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.engines.spark import SparkEngine
 from smoothsynth.private.table import Table, open_table
-from smoothsynth.schema import Integer, Number, Schema
+from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
+from smoothsynth.view import KNOTS, PIECE, View
 
 SCHEMA = Schema(
     {
@@ -76,8 +83,25 @@ def term_by_hand(x, term):
     return first * last
 
 
-def sums_by_hand(values, features):
+def seen_by_hand(x, view):
+    """A row of the lattice as a view shows it, in Python's own arithmetic."""
+    if view.pooled:
+        x = [2 * sum(v * v for v in x) // (len(x) * S) - S]
+    seen = []
+    for knots, v in zip(view.knots.tolist(), x, strict=True):
+        piece = min((v + S) // PIECE, KNOTS - 2)
+        inside = v + S - piece * PIECE
+        seen.append((knots[piece] * (PIECE - inside) + knots[piece + 1] * inside) // PIECE)
+    if view.radius is None:
+        return seen
+    share = min(1.0, view.radius * S / max(math.sqrt(sum(v * v for v in seen)), 1.0))
+    return [math.trunc(v * share) for v in seen]
+
+
+def sums_by_hand(values, features, view=None):
     rows = lattice_by_hand(values)
+    if view is not None:
+        rows = [seen_by_hand(x, view) for x in rows]
     return tuple(sum(term_by_hand(x, term) for x in rows for term in f.terms) for f in features)
 
 
@@ -94,6 +118,26 @@ FEATURES = {
     "sparse": [term_feature((0, 1), (1, 1), (2, 1), (3, 1)), term_feature((2, 3)), term_feature((0, 2), (3, 4))],
     "repeated": [term_feature((1, 1)), term_feature((0, 1), (1, 1)), term_feature((1, 1))],
     "lowest": lowest(23, 4),
+}
+
+
+ALL = [feature for features in FEATURES.values() for feature in features]
+
+
+def bent(coordinates, seed):
+    """Knots as a release could have them: rising, far from straight."""
+    steps = np.random.default_rng(seed).exponential(size=(coordinates, KNOTS)) ** 3
+    heights = np.cumsum(steps, axis=1)
+    return 2 * heights / heights[:, -1:] - 1
+
+
+# What plans look at, and features that use every coordinate of it.
+VIEWS = {
+    "as it is": (None, ALL),
+    "bent": (View.from_values(bent(4, 1)), ALL),
+    "shortened": (View.straight(4, 0.7), ALL),
+    "bent and shortened": (View.from_values(bent(4, 2), 0.9), ALL),
+    "pooled": (View.from_values(bent(1, 3), pooled=True), total_degree(5, 1)),
 }
 
 
@@ -174,6 +218,29 @@ INPUTS = {
 }
 
 
+class Entry(NamedTuple):
+    """An engine: how it is made, the fixture with its cluster, and a frame of its own from a Parquet file."""
+
+    make: object
+    cluster: str = ""
+    frame: object = None
+
+
+ENGINES = {
+    "local": Entry(LocalEngine),
+    "local, in threads and small batches": Entry(lambda: LocalEngine(batch_rows=31, threads=2)),
+    "spark": Entry(SparkEngine, "spark", lambda path, spark: spark.read.parquet(str(path)).repartition(3)),
+    "dask": Entry(DaskEngine, "dask_client", lambda path, _: dask_frame(path, parts=5)),
+    "dask, in threads": Entry(DaskEngine, "", lambda path, _: dask_frame(path, parts=3)),
+}
+
+
+def dask_frame(path, parts):
+    from dask import dataframe
+
+    return dataframe.from_pandas(pd.read_parquet(path), npartitions=parts)
+
+
 @pytest.fixture(scope="module")
 def values():
     return make_rows()
@@ -184,14 +251,55 @@ def by_hand(values):
     return {name: sums_by_hand(values, features) for name, features in FEATURES.items()}
 
 
+@pytest.fixture(scope="module")
+def seen(values):
+    return {name: sums_by_hand(values, features, view) for name, (view, features) in VIEWS.items()}
+
+
+# The tests of one cluster stay together, so that it is started once.
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[pytest.mark.xdist_group(entry.cluster)] if entry.cluster else [])
+        for name, entry in ENGINES.items()
+    ]
+)
+def engine(request):
+    entry = ENGINES[request.param]
+    return entry.make(request.getfixturevalue(entry.cluster)) if entry.cluster else entry.make()
+
+
 @pytest.mark.parametrize("kind", INPUTS)
-def test_every_input_gives_the_sums_computed_by_hand(kind, values, by_hand, tmp_path):
+def test_every_input_gives_the_sums_computed_by_hand(engine, kind, values, seen, tmp_path):
     table = open_table(INPUTS[kind](arrow_table(values), tmp_path), SCHEMA)
     assert table.rows == ROWS
-    for name, features in FEATURES.items():
-        # Twice: a table can be read again.
-        assert LocalEngine().sums(table, features).unseal() == by_hand[name], name
-        assert LocalEngine(batch_rows=31, threads=2).sums(table, features).unseal() == by_hand[name], name
+    # Several times: a table can be read again, which plans of several stages need.
+    for name, (view, features) in VIEWS.items():
+        assert engine.sums(table, features, view=view).unseal() == seen[name], name
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_every_kind_of_feature_gives_the_sums_computed_by_hand(engine, features, values, by_hand, tmp_path):
+    table = open_table(folder_of_parquet(arrow_table(values), tmp_path / "many"), SCHEMA)
+    assert engine.sums(table, FEATURES[features]).unseal() == by_hand[features]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.xdist_group(entry.cluster)] if entry.cluster else [])
+        for name, entry in ENGINES.items()
+        if entry.frame
+    ],
+)
+def test_a_frame_of_the_cluster_gives_the_sums_computed_by_hand(name, request, values, seen, tmp_path):
+    entry = ENGINES[name]
+    cluster = request.getfixturevalue(entry.cluster) if entry.cluster else None
+    pq.write_table(arrow_table(values).append_column("note", pa.array(["x"] * ROWS)), tmp_path / "rows.parquet")
+    table = open_table(entry.frame(tmp_path / "rows.parquet", cluster), SCHEMA)
+    assert table.rows == ROWS
+    engine = entry.make(cluster) if cluster else entry.make()
+    for view_name, (view, features) in VIEWS.items():
+        assert engine.sums(table, features, view=view).unseal() == seen[view_name], view_name
 
 
 @pytest.mark.parametrize("features", FEATURES)
@@ -239,6 +347,86 @@ def test_sums_add_up_over_parts(values, by_hand):
         first + 1
 
 
+MIXED = Schema(
+    {
+        "height": Number(120.0, 210.0, nullable=True),
+        "ward": Category(["north", "south", "west"], other="west"),
+        "smokes": Boolean(),
+        "born": Date("1920-01-01", "2026-01-01"),
+        "seen": Datetime("2020-01-01T00:00:00", "2026-01-01T00:00:00"),
+    }
+)
+
+
+def mixed_rows():
+    rng = np.random.default_rng(4)
+    heights = rng.normal(165, 25, ROWS)
+    return pa.table(
+        {
+            "height": pa.array(heights, mask=heights > 190),
+            "ward": pa.array(rng.choice(["north", "south", "west", "elsewhere"], ROWS).tolist()),
+            "smokes": pa.array(rng.random(ROWS) < 0.3),
+            "born": pa.array(rng.integers(-10_000, 15_000, ROWS).astype("int32")).cast(pa.date32()),
+            "seen": pa.array(rng.integers(1_600_000_000, 1_750_000_000, ROWS) * 1_000_000).cast(pa.timestamp("us")),
+        }
+    )
+
+
+def test_every_type_of_column(engine, request, tmp_path):
+    rows, features = mixed_rows(), total_degree(2, MIXED.dimensions)
+    (tmp_path / "many").mkdir()
+    for i in range(3):
+        pq.write_table(rows.slice(100 * i, 100), tmp_path / "many" / f"{i}.parquet")
+    exact = LocalEngine().sums(open_table(rows, MIXED), features).unseal()
+    assert engine.sums(open_table(tmp_path / "many", MIXED), features).unseal() == exact
+    entry = ENGINES[request.node.callspec.params["engine"]]
+    if entry.frame:
+        cluster = request.getfixturevalue(entry.cluster) if entry.cluster else None
+        table = open_table(entry.frame(tmp_path / "many", cluster), MIXED)
+        assert engine.sums(table, features).unseal() == exact
+
+
+def test_every_engine_says_how_far_it_is(engine, values, tmp_path):
+    told = []
+    table = open_table(folder_of_parquet(arrow_table(values), tmp_path / "many"), SCHEMA)
+    engine.sums(table, FEATURES["degree 1"], progress=lambda done, rows: told.append((done, rows)))
+    assert told[-1] == (ROWS, ROWS)
+    assert told == sorted(told)
+
+
+@pytest.mark.parametrize(
+    ("features", "match"),
+    [([], "At least one"), ([term_feature((4, 1))], "coordinate"), ([term_feature((0, 200), (1, 100))], "degree")],
+)
+def test_every_engine_refuses_features_that_cannot_be_summed(engine, features, match, values, tmp_path):
+    table = open_table(folder_of_parquet(arrow_table(values), tmp_path / "many"), SCHEMA)
+    with pytest.raises(PlanError, match=match):
+        engine.sums(table, features)
+
+
+def test_every_engine_refuses_files_that_have_changed(engine, values, tmp_path):
+    folder = folder_of_parquet(arrow_table(values), tmp_path / "many")
+    table = open_table(folder, SCHEMA)
+    pq.write_table(arrow_table(values), folder / "deep" / "b.parquet")
+    with pytest.raises(DataError, match="nothing writes to it"):
+        engine.sums(table, FEATURES["degree 1"])
+
+
+def test_every_engine_refuses_a_row_group_that_cannot_be_read(engine, values, tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(arrow_table(values), path, row_group_size=50, compression="gzip", use_dictionary=False)
+    column = pq.read_metadata(path).row_group(2).column(1)
+    start, end = column.data_page_offset + 30, column.data_page_offset + column.total_compressed_size
+    content = bytearray(path.read_bytes())
+    content[start:end] = (b"SENTINEL" * (end - start))[: end - start]
+    path.write_bytes(content)
+    table = open_table(path, SCHEMA)
+    with pytest.raises(DataError, match="cut short, damaged") as caught:
+        engine.sums(table, FEATURES["degree 2"])
+    assert caught.value.__context__ is None
+    assert "SENTINEL" not in str(caught.value)
+
+
 def test_progress_ends_with_all_rows(values):
     seen = []
     table = open_table(arrow_table(values), SCHEMA)
@@ -279,15 +467,6 @@ def test_the_classes_are_the_documented_ones(values):
     assert isinstance(table, Table)
     assert table.schema is SCHEMA
     assert isinstance(LocalEngine().sums(table, FEATURES["degree 1"]), SealedSums)
-
-
-@pytest.mark.parametrize(
-    ("features", "match"),
-    [([], "At least one"), ([term_feature((4, 1))], "coordinate"), ([term_feature((0, 200), (1, 100))], "degree")],
-)
-def test_features_that_cannot_be_summed_are_refused(features, match, values):
-    with pytest.raises(PlanError, match=match):
-        LocalEngine().sums(open_table(arrow_table(values), SCHEMA), features)
 
 
 @pytest.mark.parametrize("wrong", [{"batch_rows": 0}, {"threads": 0}])

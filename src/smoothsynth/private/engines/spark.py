@@ -1,0 +1,239 @@
+"""The engine of an Apache Spark cluster: executors sum Arrow batches, and only integer sums travel.
+
+    rows of a frame      mapInArrow over its partitions, each of which becomes one partial sum
+    files                their names are sent, and each executor reads its own row groups
+    partial sums         added on executors in a tree; the driver is given the total alone
+
+A partial sum is the result of a task, never an accumulator, so a task that runs twice counts once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.errors import DataError, EngineError, PlanError
+from smoothsynth.private.columns import check_names, check_types
+from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.engines.partial import Partial, Work, sealed, total
+from smoothsynth.private.engines.pieces import cut
+from smoothsynth.private.engines.shipping import packed_package
+from smoothsynth.private.engines.spark_watch import attempt, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from smoothsynth.basis import Feature
+    from smoothsynth.private.engine import SealedSums
+    from smoothsynth.private.engines.pieces import Piece
+    from smoothsynth.private.table import Source, Table
+    from smoothsynth.schema import Column
+    from smoothsynth.view import View
+
+LIBRARY = "pyspark"
+_ANSWER = "sums binary, refusal string"
+# Partial sums that one task adds.
+_FAN = 32
+# Pieces of files for each core: a core that was slow at first is not waited for.
+_PIECES = 2
+_UNKNOWN_CORES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEngine:
+    """Sums features on the executors of a Spark session."""
+
+    session: Any
+
+    def sums(
+        self,
+        table: Table,
+        features: Sequence[Feature],
+        *,
+        view: View | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> SealedSums:
+        """Return the exact sum of each feature over all rows."""
+        work = Work.checked(table, features, view)
+        source, cores = table._source, attempt(lambda: _cores(self.session))
+        if isinstance(source, SparkSource):
+            parts = partial(_over_frame, source, work)
+        elif (pieces := cut(source, _PIECES * cores)) is not None:
+            parts = partial(_over_pieces, self.session, pieces, work)
+        else:
+            # Rows in the memory of this process are summed where they are.
+            return LocalEngine().sums(table, features, view=view, progress=progress)
+        attempt(lambda: _ship_package(self.session))
+        answers = run(
+            _context(self.session),
+            lambda: _added(parts(), work, cores=cores).collect(),
+            loggers=_loggers(),
+            rows=table.rows,
+            progress=progress,
+        )
+        if progress is not None:
+            progress(table.rows, table.rows)
+        whole = total((Partial.from_bytes(bytes(row.sums), row.refusal) for row in answers), work.nothing)
+        return sealed(table, features, whole)
+
+    def read(self, address: str) -> Any:
+        """Return the frame of Parquet files at an address that Spark knows how to read."""
+        return attempt(lambda: self.session.read.parquet(address), reading=address)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SparkSource:
+    """Rows of a Spark frame, which stay on its cluster."""
+
+    frame: Any
+    names: tuple[str, ...]
+    rows: int
+
+    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Refuse: rows of a cluster are not brought here."""
+        raise PlanError("The rows of a Spark frame stay on its cluster; sum them with engine='spark'.")
+
+
+def open_frame(data: Any, columns: Mapping[str, Column]) -> Source:
+    """Return the source of rows for a Spark frame (also of pandas on Spark); its rows are counted on the cluster."""
+    frame = _frame(data)
+    if not hasattr(frame, "mapInArrow"):
+        raise DataError(f"A Spark table must be a DataFrame; this is a {type(data).__name__}. Convert it with toDF().")
+    fields = attempt(lambda: list(frame.schema.fields))
+    names = tuple(columns)
+    check_names(names, [field.name for field in fields], where="The Spark frame")
+    found = [field.name for field in fields]
+    types = [_arrow_type(fields[found.index(name)].dataType) for name in names]
+    check_types(columns, types, where="the Spark frame")
+    # Names with dots, and names that differ only in case, mean something else to Spark: go by position.
+    renamed = attempt(lambda: frame.toDF(*(f"c{i}" for i in range(len(found)))))
+    chosen = attempt(lambda: renamed.select(*(f"c{found.index(name)}" for name in names)))
+    rows = run(_context(frame.sparkSession), chosen.count, loggers=_loggers())
+    return SparkSource(chosen, names, int(rows))
+
+
+def _frame(data: Any) -> Any:
+    return data.to_spark() if hasattr(data, "to_spark") else data
+
+
+def open_engine(cluster: str | None, data: Any = None) -> SparkEngine:
+    """Return an engine on the session of a frame, the session in use, or a new one with the cluster at an address."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise EngineError("The engine 'spark' needs PySpark: pip install 'smoothsynth[spark]'.") from None
+    session = SparkSession.getActiveSession() if data is None else _frame(data).sparkSession
+    if session is None:
+        return SparkEngine(attempt(lambda: _new_session(SparkSession.builder, cluster)))
+    master = attempt(lambda: session.conf.get("spark.master"))
+    if cluster not in (None, master):
+        raise EngineError(
+            f"A Spark session with the master {master} is in use, and {cluster} is asked for. Stop that session first."
+        )
+    return SparkEngine(session)
+
+
+def _new_session(builder: Any, cluster: str | None) -> Any:
+    if (cluster or "local").startswith("local"):
+        # Without this, executors on this machine take the first python3 they find.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = builder.appName("smoothsynth").config("spark.ui.showConsoleProgress", "false")
+    return (builder if cluster is None else builder.master(cluster)).getOrCreate()
+
+
+def _arrow_type(type_: Any) -> pa.DataType:
+    """Return the type that a column has in the batches that executors are given."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        return to_arrow_type(type_)
+    except Exception:
+        # A type of the user's own; no column can be read from it.
+        return pa.struct([])
+
+
+def _over_frame(source: SparkSource, work: Work) -> Any:
+    return source.frame.mapInArrow(_sum_rows(work, source.names), _ANSWER)
+
+
+def _over_pieces(session: Any, pieces: list[Piece], work: Work) -> Any:
+    """Return the partial sums of pieces; each is a partition of one row, the number of the piece."""
+    return session.range(0, len(pieces), 1, len(pieces)).mapInArrow(_sum_pieces(work, pieces), _ANSWER)
+
+
+def _added(parts: Any, work: Work, *, cores: int) -> Any:
+    """Add partial sums on executors: first in as many tasks as there are cores, if they are many, then in one."""
+    add = _add_sums(work)
+    if cores > _FAN:
+        parts = parts.repartition(cores).mapInArrow(add, _ANSWER)
+    return parts.repartition(1).mapInArrow(add, _ANSWER)
+
+
+def _sum_rows(work: Work, names: tuple[str, ...]) -> Any:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _answer(work.over(lambda: (batch.rename_columns(list(names)) for batch in batches)))
+
+    return task
+
+
+def _sum_pieces(work: Work, pieces: list[Piece]) -> Any:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mine = (pieces[number] for batch in batches for number in batch.column(0).to_pylist())
+        yield _answer(total(map(work.over_piece, mine), work.nothing))
+
+    return task
+
+
+def _add_sums(work: Work) -> Any:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = (row for batch in batches for row in batch.to_pylist())
+        yield _answer(total((Partial.from_bytes(row["sums"], row["refusal"]) for row in rows), work.nothing))
+
+    return task
+
+
+def _answer(part: Partial) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [pa.array([part.to_bytes()], pa.binary()), pa.array([part.refusal], pa.string())]
+    return pa.RecordBatch.from_arrays(columns, names=["sums", "refusal"])
+
+
+def _cores(session: Any) -> int:
+    context = _context(session)
+    return _UNKNOWN_CORES if context is None else int(context.defaultParallelism)
+
+
+def _context(session: Any) -> Any:
+    """Return the Spark context; a session of Spark Connect has none."""
+    try:
+        return session.sparkContext
+    except Exception:
+        return None
+
+
+def _loggers() -> list[logging.Logger]:
+    """Return Python's loggers that repeat what Spark says of a failed task."""
+    plain = [logging.getLogger(name) for name in ("py4j", "pyspark")]
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # before Spark 4
+        return plain
+    # They are of a class of their own, so they must not be made as plain ones.
+    return plain + [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+
+
+def _ship_package(session: Any) -> None:
+    """Send this package to the executors, once for each session, so that they run the very same kernel."""
+    context = _context(session)
+    if context is None:
+        session.addArtifacts(str(packed_package()), pyfile=True)
+    elif (archive := packed_package()).name not in context._python_includes:
+        context.addPyFile(str(archive))
