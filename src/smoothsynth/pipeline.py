@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth.errors import PlanError
 from smoothsynth.plan import Plan, plan
-from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.engines.choose import open_engine, read_address
 from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.measure import measure
+from smoothsynth.private.sites.files import check_new
+from smoothsynth.private.sites.keys import read_key
+from smoothsynth.private.sites.store import Keeping, Kept, Owner, Store
 from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
 from smoothsynth.release import Receipt, Release
-from smoothsynth.synthesis.model import empty_model
+from smoothsynth.stages import Stages
 from smoothsynth.synthesis.sample import generator
 from smoothsynth.synthesis.synthesise import Synthesis, rows_of_model, synthesise
 from smoothsynth.version import VERSION
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from smoothsynth.moments import NoisyMoments
+    from smoothsynth.privacy import Charge
+    from smoothsynth.private.engine import Engine
     from smoothsynth.private.table import Table
     from smoothsynth.schema import Schema
     from smoothsynth.subspace import NoisySubspace
@@ -41,55 +47,89 @@ def release(
     progress: Progress | None = None,
     ledger: str | Path | None = None,
     label: str = "",
+    engine: str | Engine | None = None,
+    cluster: str | None = None,
+    memory: str | int | None = None,
+    keep: str | Path | None = None,
+    key: str | Path | None = None,
     **choices: Any,
 ) -> Release:
     """Make a differentially private synthetic table of `data`.
 
-    `data` is a pandas or polars frame, an Arrow table, or a path to CSV or Parquet. `delta=0` means pure
-    epsilon. `seed` seeds the drawing of rows, never the noise. `ledger` names the file with the total budget of
-    the data set (docs/ledger.md); the release is recorded there, under `label`, before any noise is drawn. The
-    other choices are those of `plan`.
+    `data` is a pandas or polars frame, an Arrow table, a path to CSV or Parquet, or a frame of Spark or Dask, whose
+    rows stay on their cluster. `delta=0` means pure epsilon. `seed` seeds the drawing of rows, never the noise.
+    `ledger` names the file with the total budget of the data set (docs/ledger.md); the release is recorded there,
+    under `label`, before any noise is drawn. `engine="spark"` or `"dask"` lets the cluster at the address `cluster` (by
+    default the one in use) read a path. `memory`, such as "512MB", bounds what the local engine holds at once, whatever
+    the size of the table (docs/scaling.md). `keep` names a file for the exact sums, sealed for the owner of `key`, to
+    which `update` can add new rows later (docs/federated.md). The other choices are those of `plan`.
     """
     # Misuse surfaces first: nothing is spent on a release that cannot be made.
-    generator(seed)
+    check_seed(seed)
     together = choices.get("rows_per_person", 1)
     fewest = together if type(together) is int and together > 0 else 1
     planned = plan(schema, fewest, epsilon=epsilon, delta=delta, method=method, **choices)
+    owner = None if keep is None else _owner(keep, key, planned)
     file = None if ledger is None else LedgerFile(ledger)
     if file is not None:
         file.read().refuse_release(planned.budget, rows_per_person=planned.rows_per_person)
-    table = open_table(data, schema)
+    summing = open_engine(engine, data, cluster=cluster, memory=memory)
+    table = open_table(read_address(data, summing), schema, memory=memory)
     del data  # a crash reporter that shows the names of a frame shall not find the rows here
     planned = plan(schema, table.rows, epsilon=epsilon, delta=delta, method=method, **choices)
-    return carry_out(planned, table, seed=seed, progress=progress, file=file, label=label)
+    settings: dict[str, Any] = {"seed": seed, "progress": progress, "file": file, "label": label}
+    if owner is None:
+        return carry_out(planned, table, engine=summing, **settings)
+    keeping = Keeping(summing)
+    made = carry_out(planned, table, engine=keeping, **settings)
+    owner.keep(_store(planned, made, keeping))
+    return made
+
+
+def check_seed(seed: int | None) -> None:
+    """Refuse what cannot seed the drawing of rows."""
+    generator(seed)
 
 
 def carry_out(
     planned: Plan,
     table: Table,
     *,
+    engine: Engine,
     seed: int | None = None,
     progress: Progress | None = None,
     file: LedgerFile | None = None,
     label: str = "",
+    earlier: Sequence[NoisyMoments] = (),
 ) -> Release:
-    """Measure what the plan says, fit, draw rows, and write the receipt."""
+    """Measure what the plan says, fit, draw rows, and write the receipt; keep the views of `earlier` moments, if given."""
     upon = None
     if file is not None:
         upon = file.reserve(planned.charges, label=label, rows_per_person=planned.rows_per_person)
-    ledger, engine = Ledger(planned.budget, upon=upon), LocalEngine()
-    model, moments = empty_model(planned.schema), []
-    for look, measurement in zip(planned.looks, planned.measurements, strict=True):
-        seen = replace(measurement, view=model.look(look))
-        noisy = measure(table, seen, engine=engine, ledger=ledger, progress=_stage(progress, measurement.purpose))
-        model = model.learn(look, noisy) if planned.adaptive else model
-        moments.append(noisy)
+    ledger = Ledger(planned.budget, upon=upon)
+    stages = Stages.of(planned, earlier=earlier)
+    while (seen := stages.next) is not None:
+        noisy = measure(table, seen, engine=engine, ledger=ledger, progress=_stage(progress, seen.purpose))
+        stages = stages.after(noisy)
     subspace = _subspace(planned, table, engine=engine, ledger=ledger, seed=seed)
+    return finish(stages, ledger.charges, subspace=subspace, seed=seed, progress=progress)
+
+
+def finish(
+    stages: Stages,
+    charges: Sequence[Charge],
+    *,
+    subspace: NoisySubspace | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Fit and draw rows once all is measured; costs nothing."""
+    planned, moments = stages.planned, stages.moments
     if planned.modelled:
-        made = rows_of_model(planned.schema, model, planned.synthetic_rows, seed=seed)
+        made = rows_of_model(planned.schema, stages.model, planned.synthetic_rows, seed=seed)
     else:
         made = _weighed(planned, moments, subspace, seed=seed, progress=_fit_stage(progress))
-    return _release(planned, ledger, tuple(moments), subspace, made=made, seed=seed)
+    return _release(stages, charges, subspace, made=made, seed=seed)
 
 
 def _weighed(
@@ -116,9 +156,7 @@ def _weighed(
     )
 
 
-def _subspace(
-    planned: Plan, table: Table, *, engine: LocalEngine, ledger: Ledger, seed: int | None
-) -> NoisySubspace | None:
+def _subspace(planned: Plan, table: Table, *, engine: Engine, ledger: Ledger, seed: int | None) -> NoisySubspace | None:
     """Carry out the subspace iteration, if the plan has one, from a public random start."""
     if planned.subspace is None:
         return None
@@ -127,9 +165,8 @@ def _subspace(
 
 
 def _release(
-    planned: Plan,
-    ledger: Ledger,
-    moments: tuple[NoisyMoments, ...],
+    stages: Stages,
+    charges: Sequence[Charge],
     subspace: NoisySubspace | None,
     *,
     made: Synthesis,
@@ -137,12 +174,13 @@ def _release(
 ) -> Release:
     import pyarrow
 
+    planned = stages.planned
     receipt = Receipt(
         schema=planned.schema,
         rows=planned.rows,
         rows_per_person=planned.rows_per_person,
         budget=planned.budget,
-        charges=tuple(ledger.charges),
+        charges=tuple(charges),
         method=planned.method,
         candidates=made.origin,
         fit=made.fit.method,
@@ -152,7 +190,26 @@ def _release(
         synthetic_rows=planned.synthetic_rows,
         version=VERSION,
     )
-    return Release(pyarrow.table(planned.schema.from_unit(made.points)), moments, receipt, subspace)
+    rows = pyarrow.table(planned.schema.from_unit(made.points))
+    return Release(rows, stages.moments, receipt, subspace, stages.earlier)
+
+
+def _owner(keep: str | Path, key: str | Path | None, planned: Plan) -> Owner:
+    """Find out that sums cannot be kept before anything is spent."""
+    if key is None:
+        raise PlanError("Sums are kept for the owner of a key: name it too. Make one with: smoothsynth federated key")
+    if planned.subspace is not None:
+        raise PlanError("The sums of the paper's subspace iteration cannot be kept. Choose other candidates.")
+    check_new(keep)
+    return Owner(keep, read_key(key))
+
+
+def _store(planned: Plan, made: Release, keeping: Keeping) -> Store:
+    """Put together what a further release needs: the sums, and the plain fields of the plan."""
+    anew = {"schema", "rows", "budget", "measurements", "subspace", "synthetic_rows"}
+    choices = {field.name: getattr(planned, field.name) for field in fields(planned) if field.name not in anew}
+    kept = Kept(planned.schema, planned.rows, choices, made.moments, made.receipt.charges, keeping.batches)
+    return Store(kept, keeping.kept)
 
 
 def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:

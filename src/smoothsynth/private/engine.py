@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from smoothsynth.private.table import Table
     from smoothsynth.view import View
 
+# |B_r| <= 2^30 rows x 2^32 x the terms of a feature: far below 2^127. With one width for all, no length tells of a sum.
+SUM_BYTES = 16
+
 
 class SealedSums:
     """Exact sums B_r of features, in units of S^2, before any noise: they show nothing and cannot be copied.
@@ -48,6 +51,16 @@ class SealedSums:
     def unseal(self) -> tuple[int, ...]:
         """Return the exact sums. Only private/measure.py may call this."""
         return self._totals
+
+    def packed(self) -> bytes:
+        """Return the exact sums as integers of one width. Only private/sites/envelope.py may call this, to encrypt them."""
+        return b"".join(total.to_bytes(SUM_BYTES, "little", signed=True) for total in self._totals)
+
+    @classmethod
+    def unpacked(cls, features: Sequence[Feature], packed: bytes) -> SealedSums:
+        """Seal again what `packed` wrote."""
+        starts = range(0, len(packed), SUM_BYTES)
+        return cls(features, [int.from_bytes(packed[s : s + SUM_BYTES], "little", signed=True) for s in starts])
 
 
 class Engine(Protocol):

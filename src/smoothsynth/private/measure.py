@@ -10,7 +10,7 @@ import numpy as np
 
 from smoothsynth.basis import total_degree
 from smoothsynth.lattice import LATTICE
-from smoothsynth.moments import Measurement, NoisyMoments, coarse_sums
+from smoothsynth.moments import Measurement, NoisyMoments, check_marks, coarse_sums
 from smoothsynth.private import noise
 from smoothsynth.subspace import SubspaceMeasurement, on_lattice
 
@@ -37,6 +37,7 @@ def measure(
     The charge comes after the pass over the rows, so that a file that cannot be read costs nothing, and
     before any noise is drawn, so that nothing noisy can exist without it (docs/decisions/0002).
     """
+    check_marks(measurement, table.schema)
     sums = engine.sums(table, measurement.features, view=measurement.view, progress=progress)
     ledger.charge(measurement.charge())
     # Noise is drawn while the sums are sealed: if it fails, no name of any frame holds an exact number.

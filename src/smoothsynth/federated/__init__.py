@@ -1,0 +1,12 @@
+"""One release of the rows of several owners, who never show them to each other (docs/federated.md).
+
+The coordinator starts a study; each site answers each request with a sealed file; the coordinator adds the files, and
+noise is drawn once for all rows together.
+"""
+
+from smoothsynth.federated.folder import Status, status
+from smoothsynth.federated.verbs import add, make_key, start, sums
+from smoothsynth.private.sites.keys import fingerprint
+from smoothsynth.study import Request, Site, Study
+
+__all__ = ["Request", "Site", "Status", "Study", "add", "fingerprint", "make_key", "start", "status", "sums"]

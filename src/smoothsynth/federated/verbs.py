@@ -1,0 +1,232 @@
+"""Start a study, answer a request, add the answers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.errors import PlanError, StudyError
+from smoothsynth.federated.folder import (
+    open_request,
+    read_moments,
+    read_study,
+    request_path,
+    stages_of,
+    write_moments,
+)
+from smoothsynth.pipeline import check_seed, finish
+from smoothsynth.plan import plan
+from smoothsynth.privacy import Budget
+from smoothsynth.private.engines.choose import open_engine, read_address
+from smoothsynth.private.ledger import Ledger
+from smoothsynth.private.measure import measure
+from smoothsynth.private.sites import keys
+from smoothsynth.private.sites.accounts import StudyAccount
+from smoothsynth.private.sites.answers import Answered, add_answers, answer, table_elsewhere
+from smoothsynth.private.sites.files import check_new, write_new
+from smoothsynth.private.sites.requests import read_request, write_request
+from smoothsynth.private.table import open_table
+from smoothsynth.study import Request, Site, Study
+from smoothsynth.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from smoothsynth.private.engine import Engine
+    from smoothsynth.private.sites.keys import Key
+    from smoothsynth.release import Release
+    from smoothsynth.schema import Schema
+    from smoothsynth.stages import Stages
+
+    Progress = Callable[[str, int, int | None], None]
+
+
+def make_key(path: str | Path) -> str:
+    """Make a key (`north.key`, for its owner only) and its public part (`north.pub`, to be sent); return the text of that."""
+    return keys.make_key(path)
+
+
+def start(
+    folder: str | Path,
+    *,
+    schema: Schema,
+    sites: Mapping[str, Site],
+    epsilon: float,
+    delta: float = 0.0,
+    key: str | Path,
+    seed: int | None = None,
+    rows_per_person: int = 1,
+    **choices: Any,
+) -> Path:
+    """Start a study: plan a release of the rows of all sites together, and write the first request.
+
+    `sites` names every site with its number of rows and its public key; `key` is the coordinator's own key. The other
+    choices are those of `plan`. Send the request that is returned to every site, and your public key on another way.
+    """
+    check_seed(seed)
+    coordinator = keys.read_key(key)
+    known = {name: Site(site.rows, keys.read_public(site.key)) for name, site in sites.items()}
+    rows = sum(site.rows for site in known.values())
+    settings = {"epsilon": epsilon, "delta": delta, "rows_per_person": rows_per_person, **choices}
+    planned = plan(schema, max(rows, 1), **settings)
+    _check_plain(choices)
+    if planned.subspace is not None:
+        raise PlanError(
+            "A study cannot do the paper's subspace iteration. Choose candidates='hypercube' or 'grid', or method='auto'."
+        )
+    study = Study(
+        schema=schema,
+        sites=known,
+        budget=Budget(epsilon, delta),
+        rows_per_person=rows_per_person,
+        choices=choices,
+        seed=seed,
+        charges=planned.charges,
+        coordinator=coordinator.public,
+        mark=os.urandom(16).hex(),
+        version=VERSION,
+    )
+    _make_folder(Path(folder))
+    return _ask(folder, study, stages_of(study, []), key=coordinator)
+
+
+def sums(
+    request: str | Path,
+    data: Any,
+    *,
+    output: str | Path,
+    key: str | Path,
+    coordinator: str | Path,
+    schema: Schema | None = None,
+    ledger: str | Path | None = None,
+    engine: str | Engine | None = None,
+    cluster: str | None = None,
+    memory: str | int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Answer a request of a study: sum the rows of one site exactly, and seal the sums for the coordinator.
+
+    `coordinator` is the coordinator's public key, which has to come on another way than the request: whoever it belongs
+    to can open the sums. With `schema`, a request for other columns or bounds is refused. The whole study is recorded in
+    the site's `ledger` before its first answer is written, and refused if it does not fit.
+    """
+    own = keys.read_key(key)
+    asked = read_request(request, coordinator=keys.read_public(coordinator))
+    study = asked.study
+    name = study.site_of(own.public)
+    if schema is not None:
+        _check_schema(schema, study.schema)
+    check_new(output)
+    account = None if ledger is None else StudyAccount(ledger, study)
+    if account is not None:
+        account.refuse()
+    summing = open_engine(engine, data, cluster=cluster, memory=memory)
+    table = open_table(read_address(data, summing), study.schema, memory=memory)
+    del data  # as in pipeline.release
+    told = None if progress is None else _told(progress, f"summing for {name}")
+    sealed = answer(asked, table, engine=summing, key=own, progress=told)
+    if account is not None:
+        account.record()
+    write_new(output, sealed, private=True)
+    return Path(output)
+
+
+def add(
+    folder: str | Path,
+    files: Sequence[str | Path] = (),
+    *,
+    key: str | Path,
+    ledger: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Path | Release:
+    """Add the sealed answers of all sites, draw noise once, and return the next request, or the release after the last.
+
+    Nothing is charged or drawn unless every site's answer is there, once, whole, and to the right request. `ledger` is one
+    of the coordinator's own, if there is one: the whole study is recorded there with the first round.
+    """
+    own, study = keys.read_key(key), read_study(folder)
+    moments = read_moments(folder)
+    stages = stages_of(study, moments)
+    if stages.next is not None and request_path(folder, len(moments) + 1).exists():
+        stages = _add_round(folder, stages, study, files=files, key=own, ledger=ledger)
+    elif stages.next is None and files:
+        raise StudyError("All rounds of this study are done. Call add without files to get the release.")
+    if stages.next is not None:
+        return _ask(folder, study, stages, key=own)
+    spent = [noisy.measurement.charge() for noisy in stages.moments]
+    return finish(stages, spent, seed=study.seed, progress=progress)
+
+
+def _add_round(
+    folder: str | Path,
+    stages: Stages,
+    study: Study,
+    *,
+    files: Sequence[str | Path],
+    key: Key,
+    ledger: str | Path | None,
+) -> Stages:
+    """Carry out one round: open, add, charge, draw noise, and write what was released."""
+    number = len(stages.moments) + 1
+    request = open_request(folder, number)
+    account = None if ledger is None else StudyAccount(ledger, study, covered=number > 1)
+    if account is not None:
+        account.refuse()
+    answered = Answered(request, add_answers(request, files, key=key))
+    spending = Ledger(study.budget, upon=account)
+    for earlier in stages.moments:
+        spending.charge(earlier.measurement.charge())
+    noisy = measure(table_elsewhere(study.rows, study.schema), request.measurement, engine=answered, ledger=spending)
+    write_moments(folder, noisy, number=number)
+    return stages.after(noisy)
+
+
+def _ask(folder: str | Path, study: Study, stages: Stages, *, key: Key) -> Path:
+    """Write the request of the next round, and return its path."""
+    measurement, number = stages.next, len(stages.moments) + 1
+    if measurement is None:
+        raise AssertionError("all rounds are done")
+    if key.public != study.coordinator:
+        raise StudyError(
+            "Your key is not that of this study's coordinator. Name the key that the study was started with."
+        )
+    path = request_path(folder, number)
+    write_request(path, Request(study, number, measurement), key=key)
+    return path
+
+
+def _check_plain(choices: Mapping[str, Any]) -> None:
+    for name, value in choices.items():
+        if type(value) not in (str, int, float, type(None)):
+            raise PlanError(
+                f"{name} must be a plain number or text to be sent to the sites; it is a {type(value).__name__}."
+            )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        empty = not any(folder.iterdir())
+    except OSError as error:
+        raise StudyError(f"The folder {folder} cannot be made: {error.strerror}. Choose another.") from None
+    if not empty:
+        raise StudyError(f"{folder} is not empty. A study gets a new folder: choose another name.")
+
+
+def _check_schema(own: Schema, asked: Schema) -> None:
+    if own.names != asked.names:
+        raise StudyError(
+            "The study is about other columns than your schema, or in another order. Agree on one schema file with the "
+            "coordinator."
+        )
+    for name in own.names:
+        if own.columns[name] != asked.columns[name]:
+            raise StudyError(
+                f"The study describes column {name!r} otherwise than your schema. Agree on one schema file with the "
+                "coordinator."
+            )
+
+
+def _told(progress: Progress, stage: str) -> Callable[[int, int], None]:
+    return lambda done, total: progress(stage, done, total)

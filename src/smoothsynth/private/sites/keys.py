@@ -1,0 +1,159 @@
+"""Keys: one file to sign with (Ed25519, RFC 8032) and to open sealed sums with (X25519, RFC 7748), and its public part."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from smoothsynth.errors import StudyError
+from smoothsynth.private.sites.files import write_new
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PUBLIC = "smoothsynth-public-1:"
+_WARNING = "PRIVATE: this key signs and opens sealed sums in your name. Never send it; send the .pub file beside it."
+_HALF = 32
+
+
+class Key:
+    """A private key. It shows nothing and cannot be copied."""
+
+    __slots__ = ("_opening", "_signing", "public")
+
+    def __init__(self, signing: Any, opening: Any) -> None:
+        self._signing, self._opening = signing, opening
+        self.public = _PUBLIC + _text(signing.public_key().public_bytes_raw() + opening.public_key().public_bytes_raw())
+
+    def __repr__(self) -> str:
+        return "<private key>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("A private key cannot be copied or pickled.")
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign with Ed25519."""
+        return self._signing.sign(message)
+
+    def agree(self, other: bytes) -> bytes:
+        """Return the secret shared with the owner of another X25519 key."""
+        return self._opening.exchange(library()["x25519"].X25519PublicKey.from_public_bytes(other))
+
+
+def library() -> Mapping[str, Any]:
+    """Return the parts of the cryptography library that are used; it is an extra, since most tables stay in one place."""
+    try:
+        from cryptography.exceptions import InvalidSignature, InvalidTag
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    except ImportError:
+        raise StudyError(
+            "Sealed sums need the cryptography library. Install it with: pip install 'smoothsynth[federated]'"
+        ) from None
+    return {
+        "ed25519": ed25519,
+        "x25519": x25519,
+        "cipher": ChaCha20Poly1305,
+        "derive": lambda salt, info, size: HKDF(hashes.SHA256(), size, salt, info),
+        "refused": (InvalidSignature, InvalidTag, ValueError),
+    }
+
+
+def make_key(path: str | Path) -> str:
+    """Make a key file that only its owner can read, and beside it the .pub file for everybody else; return its text."""
+    path, parts = Path(path), library()
+    public_path = _public_path(path)
+    if public_path.exists():
+        raise StudyError(f"{public_path} exists already. A key is made once; choose another name for a second one.")
+    key = Key(parts["ed25519"].Ed25519PrivateKey.generate(), parts["x25519"].X25519PrivateKey.generate())
+    halves = (key._signing.private_bytes_raw(), key._opening.private_bytes_raw())
+    write_new(path, f"{_WARNING}\nPRIVATE {_text(b''.join(halves))}\n", private=True)
+    write_new(public_path, key.public + "\n", private=False)
+    return key.public
+
+
+def read_key(path: str | Path) -> Key:
+    """Read a key file, if only its owner can."""
+    path, parts = Path(path), library()
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="ascii")
+    except FileNotFoundError:
+        raise StudyError(f"There is no key {path}. Make one with: smoothsynth federated key {path}") from None
+    except (OSError, ValueError):
+        raise StudyError(f"{path} cannot be read as a key. Make one with: smoothsynth federated key FILE") from None
+    if os.name == "posix" and mode & 0o077:
+        raise StudyError(
+            f"A key must be readable by its owner only; {path} has mode {stat.S_IMODE(mode):04o}. If nobody else can "
+            f"have read it: chmod 600 {path}. Else make a new one."
+        )
+    lines = text.splitlines()
+    raw = _raw(lines[1].removeprefix("PRIVATE ")) if len(lines) == 2 and lines[0] == _WARNING else b""
+    if len(raw) != 2 * _HALF:
+        raise StudyError(f"{path} is not a key of smoothsynth. (The .pub file is for others; name the key itself.)")
+    return Key(
+        parts["ed25519"].Ed25519PrivateKey.from_private_bytes(raw[:_HALF]),
+        parts["x25519"].X25519PrivateKey.from_private_bytes(raw[_HALF:]),
+    )
+
+
+def read_public(key: str | Path) -> str:
+    """Return a public key that is given as its text or as the path of a .pub file."""
+    text = str(key)
+    if not text.startswith(_PUBLIC):
+        try:
+            text = Path(key).read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            raise StudyError(
+                f"{text:.80} is not a public key: it must be a .pub file of smoothsynth federated key, or its text."
+            ) from None
+    halves(text)
+    return text
+
+
+def halves(public: str) -> tuple[bytes, bytes]:
+    """Return the Ed25519 and the X25519 part of a public key."""
+    raw = _raw(public.removeprefix(_PUBLIC)) if public.startswith(_PUBLIC) else b""
+    if len(raw) != 2 * _HALF:
+        raise StudyError(
+            "A public key must be the text of a .pub file, whole; this is something else (never send the private key)."
+        )
+    return raw[:_HALF], raw[_HALF:]
+
+
+def signed_by(public: str, signature: bytes, message: bytes) -> bool:
+    """Say whether the owner of a public key signed the message."""
+    parts = library()
+    try:
+        parts["ed25519"].Ed25519PublicKey.from_public_bytes(halves(public)[0]).verify(signature, message)
+    except parts["refused"]:
+        return False
+    return True
+
+
+def fingerprint(public: str) -> str:
+    """Return a short form of a public key, to be compared by telephone."""
+    found = hashlib.sha256(public.encode()).hexdigest()[:24]
+    return " ".join(found[i : i + 4] for i in range(0, len(found), 4))
+
+
+def _public_path(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(".key") + ".pub")
+
+
+def _text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")
+
+
+def _raw(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""

@@ -1,0 +1,185 @@
+"""Exact sums of a release, kept sealed for its owner, so that new rows can be added to them later.
+
+    B_r of all rows = B_r of the rows so far + B_r of the new rows,      each seen through the same view
+
+Later stages look at rows through views made of what the first release published, so the views are kept with the sums.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.errors import PlanError, SmoothsynthError, StudyError
+from smoothsynth.moments import NoisyMoments
+from smoothsynth.privacy import Charge
+from smoothsynth.private.sites.envelope import fingerprint_of, seal, taken_apart
+from smoothsynth.private.sites.files import read_text, write_new
+from smoothsynth.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from smoothsynth.basis import Feature
+    from smoothsynth.private.engine import Engine, SealedSums
+    from smoothsynth.private.sites.keys import Key
+    from smoothsynth.private.table import Table
+    from smoothsynth.view import View
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is public about stored sums: the plan and the moments of the first release, all that was spent, whose rows.
+
+    `choices` are the plain fields of the plan; `batches` are digests of the rows that were added, one for each time.
+    """
+
+    schema: Schema
+    rows: int
+    choices: Mapping[str, Any]
+    earlier: tuple[NoisyMoments, ...]
+    spent: tuple[Charge, ...]
+    batches: tuple[str, ...]
+
+    def to_bytes(self) -> bytes:
+        """Write it as JSON."""
+        facts = {field.name: getattr(self, field.name) for field in fields(self)}
+        facts |= {
+            "format": _FORMAT,
+            "schema": self.schema.facts(),
+            "choices": dict(self.choices),
+            "earlier": [noisy.as_dict() for noisy in self.earlier],
+            "spent": [charge.as_dict() for charge in self.spent],
+        }
+        return json.dumps(facts).encode()
+
+    @classmethod
+    def from_bytes(cls, text: bytes) -> Kept:
+        """Read what `to_bytes` wrote."""
+        facts = json.loads(text)
+        if facts["format"] != _FORMAT:
+            raise StudyError("These stored sums have another format. Use the version of smoothsynth that wrote them.")
+        return cls(
+            schema=Schema.from_facts(facts["schema"]),
+            rows=int(facts["rows"]),
+            choices=facts["choices"],
+            earlier=tuple(NoisyMoments.from_dict(noisy) for noisy in facts["earlier"]),
+            spent=tuple(Charge.from_dict(charge) for charge in facts["spent"]),
+            batches=tuple(facts["batches"]),
+        )
+
+
+class Keeping:
+    """An engine that remembers what it summed, sealed, and adds it to what was kept before."""
+
+    __slots__ = ("_batch", "_before", "_engine", "_known", "_rows", "_sums")
+
+    def __init__(self, engine: Engine, *, rows: Table | None = None, before: Store | None = None) -> None:
+        self._engine, self._rows, self._before = engine, rows, before
+        self._sums: list[SealedSums] = []
+        self._known = () if before is None else before.kept.batches
+        self._batch: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "<engine that keeps sealed sums>"
+
+    @property
+    def batches(self) -> tuple[str, ...]:
+        """Digests of all rows that were added, those of this time last."""
+        return (*self._known, *self._batch)
+
+    @property
+    def kept(self) -> tuple[SealedSums, ...]:
+        """The sums of all stages so far."""
+        return tuple(self._sums)
+
+    def sums(
+        self,
+        table: Table,
+        features: Sequence[Feature],
+        *,
+        view: View | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> SealedSums:
+        """Sum the rows that are here, and add them to those that were."""
+        stage, before = len(self._sums), self._before
+        if before is not None and view != before.kept.earlier[stage].measurement.view:
+            raise PlanError("Stored sums were seen through another view.")
+        here = table if before is None else self._rows
+        total = None if before is None else before.sums[stage]
+        if here is not None:
+            new = self._engine.sums(here, features, view=view, progress=progress)
+            if not stage:
+                self._note(new)
+            total = new if total is None else total + new
+        if total is None:
+            raise AssertionError("no rows and nothing stored")
+        self._sums.append(total)
+        return total
+
+    def _note(self, new: SealedSums) -> None:
+        found = fingerprint_of(new)
+        if found in self._known:
+            raise StudyError("These rows were added before: they would count twice. Name the new rows only.")
+        self._batch = (found,)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Stored sums, opened by their owner: what is public, and the sums of each stage, which stay sealed."""
+
+    kept: Kept
+    sums: tuple[SealedSums, ...]
+
+    def after(self, engine: Keeping, *, rows: int, charges: Sequence[Charge]) -> Store:
+        """Return the store after a further release."""
+        kept = replace(self.kept, rows=rows, spent=(*self.kept.spent, *charges), batches=engine.batches)
+        return Store(kept, engine.kept)
+
+
+def write_store(path: str | Path, store: Store, *, key: Key, replace_it: bool = False) -> None:
+    """Seal a store for its owner, and write it."""
+    header = {"store": "sums-of-a-release", "rows": str(store.kept.rows)}
+    text = seal(store.sums, header, recipient=key.public, sender=key, document=store.kept.to_bytes())
+    write_new(path, text, private=True, replace=replace_it)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Where sums are kept, and for whom they are sealed."""
+
+    path: str | Path
+    key: Key
+
+    def keep(self, store: Store, *, replace_it: bool = False) -> None:
+        """Write a store after a release was made; its budget is spent, so it is not lost if that fails."""
+        try:
+            write_store(self.path, store, key=self.key, replace_it=replace_it)
+        except StudyError as error:
+            kept = "still holds what it held before" if replace_it else "is not there"
+            words = f"The sums of this release could not be kept; {self.path} {kept}: {error}"
+            warnings.warn(words, RuntimeWarning, stacklevel=3)
+
+
+def read_store(path: str | Path, *, key: Key) -> Store:
+    """Open a store with the key of its owner."""
+    envelope = taken_apart(read_text(path))
+    if "store" not in envelope.header:
+        raise StudyError(f"{path} is not a store of sums; it is the answer of a site. Name the file made by --keep.")
+    if not envelope.is_from(key.public):
+        raise StudyError(
+            f"{path} was changed or cut off, or belongs to another key. Name the key that it was made with."
+        )
+    try:
+        opened = envelope.open(key)
+        kept = Kept.from_bytes(opened.document)
+    except StudyError:
+        raise
+    except (SmoothsynthError, KeyError, TypeError, ValueError):
+        raise StudyError(f"{path} was written by another version of smoothsynth. Use that one.") from None
+    return Store(kept, tuple(opened.sums([noisy.features for noisy in kept.earlier])))
