@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: help picture demo test slow lint types format audit bench-accuracy bench-speed faults clean
+.PHONY: bench-engines help picture demo browser java test slow lint types format audit bench-accuracy bench-coverage bench-speed faults clean
 
 help: ## Show what can be done
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -25,8 +25,19 @@ $(VENV)/.dev: $(VENV)/.core
 demo: $(VENV)/.core ## Install, and tell the whole story on a built-in table
 	$(BIN)/smoothsynth demo --output demo-release
 
-test: $(VENV)/.dev ## Install, and run the tests
-	$(BIN)/python -m pytest -n auto
+browser: $(VENV)/.dev ## Find a Chromium for the tests of the page, or install one
+	@command -v chromium || command -v chromium-browser || command -v google-chrome \
+	  || (apt-get install --yes --quiet chromium) || $(BIN)/python -m playwright install chromium \
+	  || echo "No Chromium can be had here: the tests of the page are skipped."
+
+java: ## Find Java 17 or later for the tests of the Spark engine, or install it
+	@java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' && echo "Java is there." \
+	  || apt-get install --yes --quiet openjdk-17-jre-headless \
+	  || (apt-get update --quiet && apt-get install --yes --quiet default-jre-headless) \
+	  || echo "No Java can be had here: the tests of the Spark engine are skipped."
+
+test: $(VENV)/.dev browser java ## Install, and run the tests
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 slow: $(VENV)/.dev ## Run the long statistical, fault and benchmark tests
 	$(BIN)/python -m pytest -n auto -m slow
@@ -49,8 +60,14 @@ audit: $(VENV)/.core ## Try to catch the mechanisms leaking, and show that broke
 bench-accuracy: $(VENV)/.dev ## Accuracy beside the paper's figures and the baselines (data folder: DATA=...)
 	$(BIN)/python -m benchmarks.accuracy --data $(SMOOTHSYNTH_DATA)
 
+bench-coverage: $(VENV)/.dev ## How often intervals hold the private answer, and how wide they are
+	$(BIN)/python -m benchmarks.coverage --data $(SMOOTHSYNTH_DATA)
+
 bench-speed: $(VENV)/.dev ## Speed, as ratios within one run
 	$(BIN)/python -m benchmarks.speed
+
+bench-engines: $(VENV)/.dev ## Passes over tables of up to 10^8 rows, as ratios within one run (ROWS=100000000)
+	$(BIN)/python -m benchmarks.bench_engines --rows $(or $(ROWS),100000000)
 
 faults: $(VENV)/.dev ## Kill, interrupt and starve hundreds of releases, and look at what is left (KILLS=300)
 	$(BIN)/python -m benchmarks.faults --kills $(or $(KILLS),300)

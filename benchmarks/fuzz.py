@@ -3,9 +3,9 @@
     python -m benchmarks.fuzz [--inputs 100000] [--seed N] [--only schema csv parquet release ...]
 
 Valid files are damaged by a seeded mutator, by bytes and by structure: schema files, CSV and Parquet tables, and the
-JSON and Parquet files of release folders, whose hashes are made right again so that the damage is really read. What
-is accepted is then used. Anything but an accepted input or an error of smoothsynth's own is *unhandled*, and must
-not occur; nor may an error chain of a table show a value of it.
+JSON and Parquet files of release folders, whose hashes are made right again so that the damage is really read; and
+queries in SQL. What is accepted is then used. Anything but an accepted input or an error of smoothsynth's own is
+*unhandled*, and must not occur; nor may an error chain of a table show a value of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 
 import smoothsynth as ss
 from smoothsynth.basis import total_degree
-from smoothsynth.errors import SmoothsynthError
+from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.private.draft import draft_schema
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.table import open_table
@@ -49,6 +49,14 @@ VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 2**31, 2**53 + 1, 2**63, 10**9, 10**30, 10**400, 0.5, -0.5, 1e-320, 1e308, "", "x",
     "1", "../../x", "\ud800", "a\x00b", "number", "discrete gaussian", "cube", [], {}, [0], [[0]], [[[0, 1]]], {"a": 1},
 ]  # fmt: skip
+
+QUERIES = [
+    "select avg(age), count(*) from synthetic where visits > 3",
+    "with x as (select age as a from synthetic) select max(a) from x group by a order by 1 limit 5",
+    "select sum(weight()), quantile_cont(income, 0.5) from synthetic",
+    "copy synthetic to 'age.csv'",
+    "select * from read_csv('age.csv')",
+]
 
 
 @dataclass(slots=True)
@@ -304,13 +312,59 @@ def fuzz_release(place: Path, inputs: int, rng: np.random.Generator) -> Count:
     return count
 
 
+def fuzz_verify(place: Path, inputs: int, rng: np.random.Generator) -> Count:
+    """Damage release folders, and verify them; what cannot be read as a release must not pass."""
+    count, wholes = Count("verified folder"), make_releases(place)
+    folder = place / "damaged"
+    folder.mkdir()
+    for _ in range(inputs):
+        for name, content in damaged_release(wholes[int(rng.integers(0, len(wholes)))], rng).items():
+            (folder / name).write_bytes(content)
+        count.tally(lambda: use_verification(folder))
+    return count
+
+
+def spliced(one: str, other: str, rng: np.random.Generator) -> str:
+    """Return the beginning of a query, a piece of another, and the rest of the first."""
+    words, others = one.split(), other.split()
+    at, start, end = (int(rng.integers(0, len(w) + 1)) for w in (words, others, others))
+    return " ".join(words[:at] + others[start:end] + words[at + int(rng.integers(0, 2)) :])
+
+
+def use_verification(folder: Path) -> None:
+    """Verify a folder; refuse it if a check failed, and read it if none did."""
+    found = ss.verify(folder)
+    json.dumps(found.as_dict(), allow_nan=False)
+    if not found.passed:
+        raise ReleaseError(found.failures[0].sentence)
+    ss.load(folder)
+
+
+def fuzz_sql(place: Path, inputs: int, rng: np.random.Generator) -> Count:
+    """Damage queries; whatever they say, nothing appears beside the release."""
+    make_releases(place)
+    count, release = Count("SQL query"), ss.load(place / "release0")
+    for _ in range(inputs):
+        one, other = (QUERIES[int(i)] for i in rng.integers(0, len(QUERIES), 2))
+        query = (
+            spliced(one, other, rng)
+            if rng.random() < 0.5
+            else damaged_bytes(one.encode(), rng).decode(errors="replace")
+        )
+        count.tally(lambda query=query: release.sql(query))
+    assert sorted(p.name for p in place.iterdir()) == ["release0", "release1", "release2"]
+    return count
+
+
 # How a total is divided: the cheap ones get more.
 TARGETS = {
     "schema": (fuzz_schema, 0.25),
     "facts": (fuzz_facts, 0.15),
     "csv": (fuzz_csv, 0.25),
     "parquet": (fuzz_parquet, 0.15),
-    "release": (fuzz_release, 0.20),
+    "release": (fuzz_release, 0.12),
+    "verify": (fuzz_verify, 0.04),
+    "sql": (fuzz_sql, 0.04),
 }
 
 

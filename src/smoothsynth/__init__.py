@@ -8,14 +8,18 @@ release = ss.release(frame, schema=schema, epsilon=1.0, seed=7)
 release.write("out/")
 """
 
+from smoothsynth.answer.estimate import Estimate
+from smoothsynth import federated
 from smoothsynth.errors import (
     BudgetError,
     DataError,
+    EngineError,
     LedgerError,
     PlanError,
     ReleaseError,
     SchemaError,
     SmoothsynthError,
+    StudyError,
 )
 from smoothsynth.loading import load
 from smoothsynth.paper.theory import theory
@@ -23,14 +27,23 @@ from smoothsynth.pipeline import release
 from smoothsynth.plan import Plan, plan
 from smoothsynth.privacy import Budget, Charge
 from smoothsynth.release import Receipt, Release
-from smoothsynth.schema import Integer, Number, Schema
+from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
+from smoothsynth.updates import UpdateCost, update, update_cost
+from smoothsynth.verify import Check, Verification, verify
 from smoothsynth.version import VERSION as __version__
 
 __all__ = [
+    "Boolean",
     "Budget",
     "BudgetError",
+    "Category",
     "Charge",
+    "Check",
     "DataError",
+    "Date",
+    "Datetime",
+    "EngineError",
+    "Estimate",
     "Integer",
     "LedgerError",
     "Number",
@@ -42,9 +55,16 @@ __all__ = [
     "Schema",
     "SchemaError",
     "SmoothsynthError",
+    "StudyError",
+    "UpdateCost",
+    "Verification",
     "__version__",
+    "federated",
     "load",
     "plan",
     "release",
     "theory",
+    "update",
+    "update_cost",
+    "verify",
 ]

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from smoothsynth.cli_answer import answer
 from smoothsynth.cli_audit import audit
+from smoothsynth.cli_federated import federated
 from smoothsynth.cli_ledger import ledger as ledger_commands
 from smoothsynth.cli_paper import paper
+from smoothsynth.cli_report import report
+from smoothsynth.cli_update import update
+from smoothsynth.cli_verify import sql, verify
 from smoothsynth.commands import console, in_words, progress_bar
 from smoothsynth.errors import SchemaError
 from smoothsynth.version import VERSION
@@ -30,7 +35,13 @@ app = typer.Typer(
 
 app.add_typer(paper, name="paper")
 app.command()(audit)
+app.command()(answer)
+app.command()(report)
+app.command()(verify)
+app.command()(sql)
 app.add_typer(ledger_commands, name="ledger")
+app.add_typer(federated, name="federated")
+app.command()(update)
 
 SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema file: columns, types, public bounds.")]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget; smaller protects more.")]
@@ -49,6 +60,18 @@ SmoothnessOption = Annotated[
     int, typer.Option(help="The order K of smoothness of the queries that matter (a kernel of width s has K = s^2).")
 ]
 FocusOption = Annotated[str, typer.Option(help="Lean towards queries, marginals, correlations, or stay balanced.")]
+EngineOption = Annotated[
+    str | None, typer.Option(help="Where the rows are summed: local, spark or dask; the result is the same bits.")
+]
+MasterOption = Annotated[
+    str | None, typer.Option(help="With --engine spark: the master, such as spark://host:7077, yarn or local[*].")
+]
+MemoryOption = Annotated[
+    str | None, typer.Option(help="How much memory reading and summing may take [default: 1GiB; docs/scaling.md].")
+]
+SchedulerOption = Annotated[
+    str | None, typer.Option(help="With --engine dask: the scheduler, such as tcp://host:8786.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing release in that folder.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
@@ -156,7 +179,12 @@ def plan(
 @app.command()
 @in_words
 def release(
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file, or a folder of Parquet files.")],
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            help="Parquet, CSV or Arrow files, a folder of Parquet, 'year=*/*.parquet', or an address on the cluster."
+        ),
+    ],
     schema: SchemaOption,
     epsilon: EpsilonOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The release folder to write.")],
@@ -173,6 +201,14 @@ def release(
         Path | None, typer.Option(help="The data set's ledger: refused if too little is left, else recorded there.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seeds the drawing of rows, never the noise.")] = None,
+    engine: EngineOption = None,
+    master: MasterOption = None,
+    scheduler: SchedulerOption = None,
+    memory: MemoryOption = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep the exact sums in this file, sealed for --key: see smoothsynth update.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="With --keep: your own key (smoothsynth federated key).")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Also write synthetic.csv.")] = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
@@ -192,7 +228,7 @@ def release(
     with write_whole(output, force=force) as folder:
         with progress_bar(quiet=quiet or as_json) as progress:
             made = make_release(
-                data,
+                data[0] if len(data) == 1 else data,
                 schema=described,
                 epsilon=epsilon,
                 delta=delta,
@@ -208,6 +244,11 @@ def release(
                 progress=progress,
                 ledger=ledger,
                 label=output.name,
+                engine=engine or (master and "spark") or (scheduler and "dask"),
+                cluster=master or scheduler,
+                memory=memory,
+                keep=keep,
+                key=key,
             )
         made.write_files(folder, csv=csv)
     _report(made, output, quiet=quiet, as_json=as_json)

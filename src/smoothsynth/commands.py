@@ -58,7 +58,7 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], No
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:,}"),
+        TextColumn("{task.completed:,}{task.fields[of]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=screen, transient=True) as bar:
@@ -66,7 +66,8 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], No
 
         def report(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
+                of = "" if total is None else f" of {total:,}"
+                tasks[stage] = bar.add_task(stage, total=total, of=of)
             bar.update(tasks[stage], completed=done, total=total)
 
         yield report

@@ -16,6 +16,10 @@ class DataError(SmoothsynthError):
     """The table cannot be read as the schema describes it."""
 
 
+class EngineError(SmoothsynthError):
+    """The cluster that shall compute the sums is not there, went away, or lacks what it needs."""
+
+
 class BudgetError(SmoothsynthError):
     """The privacy budget is not a budget, or is not enough."""
 
@@ -30,3 +34,7 @@ class PlanError(SmoothsynthError):
 
 class ReleaseError(SmoothsynthError):
     """A release cannot be written or read."""
+
+
+class StudyError(SmoothsynthError):
+    """A key, a request, or sealed sums are missing, changed, meant for somebody else or counted twice."""

@@ -18,11 +18,15 @@ from smoothsynth.privacy import Budget, Charge, compose
 from smoothsynth.schema import Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     import pandas
     import polars
     import pyarrow
     from numpy.typing import NDArray
 
+    from smoothsynth.answer.estimate import Estimate
+    from smoothsynth.answer.statistics import Bin, Regression
     from smoothsynth.subspace import NoisySubspace
 
 
@@ -31,11 +35,12 @@ NEIGHBOURS = (
     "Two tables are neighbours if they have the same number of rows and differ in one row; "
     "the number of rows is public."
 )
-ROWS_FILE, MOMENTS_FILE, RECEIPT_FILE, CSV_FILE = (
+ROWS_FILE, MOMENTS_FILE, RECEIPT_FILE, CSV_FILE, REPORT_FILE = (
     "synthetic.parquet",
     "moments.json",
     "receipt.json",
     "synthetic.csv",
+    "report.html",
 )
 
 
@@ -124,12 +129,16 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A synthetic table that anyone may see, with its noisy moments and its receipt."""
+    """A synthetic table that anyone may see, with its noisy moments and its receipt.
+
+    `earlier` are the moments of the release whose views this one kept (docs/federated.md); they were charged there.
+    """
 
     table: pyarrow.Table
     moments: tuple[NoisyMoments, ...]
     receipt: Receipt
     subspace: NoisySubspace | None = None
+    earlier: tuple[NoisyMoments, ...] = ()
 
     @property
     def schema(self) -> Schema:
@@ -152,10 +161,65 @@ class Release:
 
     def unit_rows(self) -> NDArray[Any]:
         """Return the synthetic rows as points of the cube."""
-        import numpy as np
+        return self.schema.to_unit({name: self.table[name] for name in self.schema.names})
 
-        columns = {name: self.table[name].to_numpy().astype(np.float64) for name in self.schema.names}
-        return self.schema.to_unit(columns)
+    def answer(
+        self,
+        question: Callable[[Mapping[str, NDArray[Any]]], Any] | str,
+        *,
+        columns: Sequence[str] | None = None,
+        confidence: float = 0.95,
+    ) -> Estimate:
+        """Answer a smooth question on the synthetic rows, with an interval for the private rows (docs/answers.md).
+
+        release.answer(lambda t: np.exp(-((t["age"] - 50) / 10) ** 2), columns=["age"])
+        release.answer("avg(exp(-power((age-50)/10, 2)))")
+        """
+        from smoothsynth.answer.ask import answer
+
+        return answer(self, question, columns=columns, confidence=confidence)
+
+    def mean(self, column: str, *, confidence: float = 0.95) -> Estimate:
+        """Return the mean of a column, with its interval."""
+        from smoothsynth.answer.statistics import mean
+
+        return mean(self, column, confidence=confidence)
+
+    def covariance(self, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
+        """Return the covariance of two columns, with its interval."""
+        from smoothsynth.answer.statistics import covariance
+
+        return covariance(self, first, second, confidence=confidence)
+
+    def correlation(self, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
+        """Return the correlation of two columns, with its interval."""
+        from smoothsynth.answer.statistics import correlation
+
+        return correlation(self, first, second, confidence=confidence)
+
+    def quantile(self, column: str, q: float, *, confidence: float = 0.95) -> Estimate:
+        """Return the q-quantile of a column, with its interval."""
+        from smoothsynth.answer.statistics import quantile
+
+        return quantile(self, column, q, confidence=confidence)
+
+    def histogram(self, column: str, *, bins: int | Sequence[float] = 10, confidence: float = 0.95) -> tuple[Bin, ...]:
+        """Return the shares of rows in bins, each with its interval."""
+        from smoothsynth.answer.statistics import histogram
+
+        return histogram(self, column, bins=bins, confidence=confidence)
+
+    def regress(self, target: str, *, on: Sequence[str], confidence: float = 0.95) -> Regression:
+        """Return the least-squares regression of a column on others, each coefficient with its interval."""
+        from smoothsynth.answer.statistics import regress
+
+        return regress(self, target, on=on, confidence=confidence)
+
+    def sql(self, query: str) -> pyarrow.Table:
+        """Answer one SELECT over the table `synthetic` on DuckDB; `sum(weight())` counts in private rows."""
+        from smoothsynth.sql import sql
+
+        return sql(self, query)
 
     def write(self, path: str | Path, *, csv: bool = False, force: bool = False) -> Path:
         """Write the release folder, whole or not at all; an existing one only with `force`."""
@@ -174,9 +238,26 @@ class Release:
         document: dict[str, Any] = {"format": FORMAT, "moments": [m.as_dict() for m in self.moments]}
         if self.subspace is not None:
             document["subspace"] = self.subspace.as_dict()
+        if self.earlier:
+            document["earlier"] = [m.as_dict() for m in self.earlier]
         _write_json(folder / MOMENTS_FILE, document)
+        self._write_page(folder)
         hashes = {file.name: sha256(file) for file in sorted(folder.iterdir())}
         _write_json(folder / RECEIPT_FILE, {**self.receipt.as_dict(), "sha256": hashes})
+
+    def _write_page(self, folder: Path) -> None:
+        import warnings
+
+        from smoothsynth.report.contents import contents, file_hashes
+        from smoothsynth.report.html import render
+
+        try:
+            page = render(contents(self, file_hashes(folder)))
+        # Its budget is spent: a release is not lost for its page.
+        except Exception as error:
+            warnings.warn(f"The page of the release could not be drawn: {error}", RuntimeWarning, stacklevel=2)
+        else:
+            (folder / REPORT_FILE).write_text(page, encoding="utf-8", newline="\n")
 
     def __repr__(self) -> str:
         delta = f", delta={self.receipt.budget.delta:g}" if self.receipt.budget.delta else ""

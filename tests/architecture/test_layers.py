@@ -18,17 +18,18 @@ LAYERS = [
     ["sensitivity", "view"],
     ["moments"],
     ["subspace"],
-    ["designs"],
+    ["designs", "study"],
     ["private", "synthesis", "plan", "release"],
-    ["forecast", "loading"],
-    ["pipeline"],
+    ["forecast", "loading", "stages", "answer"],
+    ["pipeline", "verify", "sql", "report"],
+    ["federated", "updates"],
     ["paper"],
     ["demo", "audit"],
-    ["cli_paper", "cli_ledger", "cli_audit"],
+    ["cli_paper", "cli_ledger", "cli_audit", "cli_verify", "cli_answer", "cli_report", "cli_federated", "cli_update"],
     ["cli"],
 ]
-# Seen by a lower layer only inside functions, for printing.
-PRINTING = {("plan", "forecast")}
+# Seen by a lower layer only inside functions, for printing and asking.
+PRINTING = {("plan", "forecast"), ("release", "sql"), ("release", "answer"), ("release", "report")}
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SOURCES = sorted(ROOT.rglob("*.py"))
 
@@ -83,9 +84,36 @@ def test_there_is_one_door():
     assert uses(r"\.unseal\(", outside=()) == {"private/measure.py"}
 
 
+def test_exact_sums_are_packed_only_to_be_encrypted():
+    assert uses(r"\.packed\(", outside=()) == {"private/sites/envelope.py"}
+    assert uses(r"(import|from) cryptography", outside=()) == {"private/sites/keys.py"}
+
+
 def test_there_is_one_noise_source():
     assert not uses(r"\bopendp\b.*import|import opendp|\bsecrets\b", outside={"private/noise.py"})
     assert uses(r"opendp", outside=()) >= {"private/noise.py"}
+
+
+def test_only_sql_asks_duckdb():
+    assert uses(r"import duckdb|from duckdb|import_module\(.duckdb", outside=()) == {"sql.py"}
+
+
+@pytest.mark.parametrize(
+    ("library", "engine"),
+    [
+        ("pyspark", "private/engines/spark.py"),
+        ("dask", "private/engines/dask.py"),
+        ("distributed", "private/engines/dask.py"),
+    ],
+)
+def test_only_its_engine_imports_the_library_of_a_cluster(library, engine):
+    pattern = rf"(?m)^\s*(import|from) {library}\b|import_module\(.{library}"
+    assert uses(pattern, outside=()) == {engine}
+
+
+def test_a_release_is_verified_without_private_rows():
+    for path in ROOT.rglob("verify/**/*.py"):
+        assert not {"private", "pipeline"} & set(imported_rooms(path)), path
 
 
 def test_nothing_seeded_in_private():
@@ -98,7 +126,8 @@ def test_heavy_modules_are_imported_late():
     import sys
 
     code = (
-        "import sys, smoothsynth; heavy = 'pyarrow opendp highspy pandas polars scipy rich typer'.split(); "
+        "import sys, smoothsynth; heavy = 'pyarrow opendp highspy pandas polars duckdb pyspark dask distributed "
+        "scipy rich typer cryptography'.split(); "
         "print([m for m in heavy if m in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -101,7 +101,7 @@ def test_the_receipt_says_it_in_words(release):
 def test_what_is_written_is_what_is_read(release, tmp_path):
     release.write(tmp_path / "out", csv=True)
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "synthetic.parquet", "synthetic.csv", "moments.json", "receipt.json",
+        "synthetic.parquet", "synthetic.csv", "moments.json", "receipt.json", "report.html",
     }  # fmt: skip
     again = ss.load(tmp_path / "out")
     assert again.to_arrow().equals(release.to_arrow())

@@ -1,0 +1,237 @@
+"""What a release knows about a few columns: measured features on test rows, their noise, and their gaps.
+
+Test rows are synthetic rows, blurred by as much as the mean of each column is uncertain, with a few values replaced by
+flat ones: a function is looked at where private rows could be, not only where synthetic rows are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.lattice import LATTICE
+from smoothsynth.synthesis.sample import generator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.basis import Feature
+    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.release import Release
+
+    Array = NDArray[np.float64]
+
+TEST_ROWS = 1000
+# How many times its uncertainty a test row is blurred by, and the share of values that are replaced by flat ones.
+BLUR, FLAT_SHARE = 2.0, 0.01
+# A mean or a shape is taken to be unknown by this many standard deviations before anything is measured.
+VAGUE = 0.7
+_GRID = 513
+# Releases, and sets of columns of one release, that are kept for the next question.
+_MOST_KEPT, MOST_SETS = 4, 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """One measurement with its released values and the deviations of their noise, computed once."""
+
+    noisy: NoisyMoments
+    values: Array
+    deviations: Array
+
+    @classmethod
+    def of(cls, noisy: NoisyMoments) -> Stage:
+        """Compute values and deviations, which takes longer than a question may."""
+        return cls(noisy, noisy.values, noisy.deviations)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """The measured features of some columns: centred values on the test rows, noise variances, gaps.
+
+    A gap is the released moment minus the same moment of the synthetic rows.
+    """
+
+    matrix: Array
+    variances: Array
+    gaps: Array
+
+
+class Knowledge:
+    """A release, prepared for questions; what was computed for some columns is kept for the next question on them."""
+
+    def __init__(self, release: Release) -> None:
+        self.release = release
+        self.points = release.unit_rows()
+        self.stages = tuple(map(Stage.of, release.moments))
+        self.index = _by_columns(release.moments)
+        self.blur = BLUR * mean_uncertainties(self.stages, self.points.shape[1])
+        self.surprise = joint_surprise(self.stages)
+        self.rows = self._test_rows()
+        self._views: dict[tuple[int, bool], Array] = {}
+        self._tables: dict[int, ChebyshevTable] = {}
+        self._gaps: dict[tuple[int, int], float] = {}
+        self._seen: dict[frozenset[int], Seen] = {}
+        self.kept: dict[tuple[str, tuple[int, ...]], Any] = {}
+        self.frames: dict[tuple[int, ...], Any] = {}
+
+    def seen(self, columns: Sequence[int]) -> Seen:
+        """Return what was measured of these columns and of no others."""
+        key = frozenset(columns)
+        if key not in self._seen:
+            drop_oldest(self._seen, MOST_SETS)
+            places = [place for used, found in self.index.items() if used <= key for place in found]
+            self._seen[key] = self._evaluate(places)
+        return self._seen[key]
+
+    def _evaluate(self, places: Sequence[tuple[int, int]]) -> Seen:
+        self._find_gaps([place for place in places if place not in self._gaps])
+        features = [self.stages[stage].noisy.features[number] for stage, number in places]
+        tested = [feature_values(f, self._tested(stage)) for f, (stage, _) in zip(features, places, strict=True)]
+        matrix = np.stack(tested, axis=1) if tested else np.zeros((len(self.rows), 0))
+        variances = np.array([self.stages[stage].deviations[number] ** 2 for stage, number in places])
+        gaps = np.array([self._gaps[place] for place in places])
+        return Seen(matrix - matrix.mean(axis=0), variances, gaps)
+
+    def _find_gaps(self, places: Sequence[tuple[int, int]]) -> None:
+        """Compare released moments with those of the synthetic rows; only the differences are kept."""
+        for stage in {stage for stage, _ in places}:
+            known, table = self.stages[stage], ChebyshevTable(self.view(stage, tested=False))
+            for number in (number for one, number in places if one == stage):
+                own = feature_values(known.noisy.features[number], table)
+                self._gaps[stage, number] = float(known.values[number] - own.mean())
+
+    def _tested(self, stage: int) -> ChebyshevTable:
+        if stage not in self._tables:
+            self._tables[stage] = ChebyshevTable(self.view(stage, tested=True))
+        return self._tables[stage]
+
+    def view(self, stage: int, *, tested: bool) -> Array:
+        """Return the test rows, or the synthetic ones, as a stage sees them."""
+        if (stage, tested) not in self._views:
+            points, view = self.rows if tested else self.points, self.release.moments[stage].measurement.view
+            self._views[stage, tested] = points if view is None else view.of(points)
+        return self._views[stage, tested]
+
+    def _test_rows(self) -> Array:
+        draw = generator(0)
+        count = min(TEST_ROWS, len(self.points))
+        chosen = self.points[np.linspace(0, len(self.points) - 1, count).astype(np.int64)]
+        rows = np.clip(chosen + self.blur * draw.standard_normal(chosen.shape), -1.0, 1.0)
+        replaced = draw.random(rows.shape) < FLAT_SHARE
+        rows[replaced] = draw.uniform(-1.0, 1.0, int(replaced.sum()))
+        return self.release.schema.snap(rows)
+
+
+def drop_oldest(kept: dict[Any, Any], most: int) -> None:
+    """Make room for one more in a dictionary of at most so many."""
+    while len(kept) >= most:
+        del kept[next(iter(kept))]
+
+
+# The last few releases that were asked: their tables are held, so an identity is not used again.
+_kept: dict[int, Knowledge] = {}
+
+
+def knowledge_of(release: Release) -> Knowledge:
+    """Return the release prepared for questions, the same one as long as it is among the last few asked."""
+    key = id(release)
+    found = _kept.pop(key, None)
+    if found is None or found.release is not release:
+        found = Knowledge(release)
+        drop_oldest(_kept, _MOST_KEPT)
+    _kept[key] = found
+    return found
+
+
+class ChebyshevTable:
+    """T_0, T_1, ... of each coordinate of some points, by the recurrence, as far as they were asked for."""
+
+    def __init__(self, points: Array) -> None:
+        self._points = np.ascontiguousarray(points.T)
+        self._known: dict[int, list[Array]] = {}
+
+    def of(self, coordinate: int, degree: int) -> Array:
+        """Return T_degree of one coordinate:  T_{k+1} = 2 x T_k - T_{k-1}."""
+        x = self._points[coordinate]
+        known = self._known.setdefault(coordinate, [np.ones_like(x), x])
+        while len(known) <= degree:
+            known.append(2.0 * x * known[-1] - known[-2])
+        return known[degree]
+
+
+def feature_values(feature: Feature, table: ChebyshevTable) -> Array:
+    """Return one feature at points that are already seen through its view."""
+    terms = (reduce(np.multiply, [table.of(c, k) for c, k in term]) for term in feature.terms)
+    return np.asarray(sum(terms) / len(feature.terms))
+
+
+def mean_uncertainties(stages: Sequence[Stage], dimensions: int) -> Array:
+    """Return how uncertain the mean of each column is after its own moments, in units of the cube.
+
+    min over c of   c' N c + VAGUE^2 E (x - c . phi(x))^2,     x flat on [-1, 1],   N the noise variances
+    """
+    x = np.linspace(-1.0, 1.0, _GRID)
+    result = np.empty(dimensions)
+    for column in range(dimensions):
+        found = list(single_features(stages, column, x))
+        matrix = np.stack([values for values, _, _ in found] or [np.zeros(_GRID)], axis=1)
+        variances = np.array([variance for _, variance, _ in found] or [1.0])
+        result[column] = posterior_deviations(matrix - matrix.mean(axis=0), variances, x[:, None])[0]
+    return result
+
+
+def joint_surprise(stages: Sequence[Stage]) -> float | None:
+    """Return how wrong the model was about the lengths of rows before they were measured, or None if they were not.
+
+        J^2 = mean over k of 2 (b_k^2 - s_k^2),      b_k the noisy cosines of the rank of a length, s_k their noise
+
+    The model expects 0. A length depends on all columns together, so J says how far the joint distribution is from the
+    model's, where single columns and products of two are known to agree.
+    """
+    squares = [2.0 * (s.values**2 - s.deviations**2) for s in stages if _of_lengths(s)]
+    return float(np.sqrt(max(0.0, float(np.mean(np.concatenate(squares)))))) if squares else None
+
+
+def _of_lengths(stage: Stage) -> bool:
+    view = stage.noisy.measurement.view
+    return view is not None and view.pooled
+
+
+def single_features(stages: Sequence[Stage], column: int, x: Array) -> Iterator[tuple[Array, float, float]]:
+    """Yield values at x, noise variance and released value of every moment of one column that depends on nothing else."""
+    for stage in stages:
+        view = stage.noisy.measurement.view
+        if view is not None and (view.pooled or view.radius is not None):
+            continue
+        bent = x if view is None else view.bend(column, np.rint(x * LATTICE)) / LATTICE
+        table = ChebyshevTable(bent[:, None])
+        for feature, value, deviation in zip(stage.noisy.features, stage.values, stage.deviations, strict=True):
+            if len(feature.terms) == 1 and len(feature.terms[0]) == 1 and feature.terms[0][0][0] == column:
+                yield table.of(0, feature.terms[0][0][1]), float(deviation) ** 2, float(value)
+
+
+def posterior_deviations(matrix: Array, variances: Array, targets: Array) -> Array:
+    """Return sqrt of  min over c of  c' N c + VAGUE^2 E (t - c . phi)^2  for each target t; all centred."""
+    count, squared = len(matrix), VAGUE**2
+    gram = squared * (matrix.T @ matrix) / count + np.diag(variances)
+    cross = squared * (matrix.T @ targets) / count
+    left = squared * np.mean(targets**2, axis=0) - np.sum(cross * np.linalg.solve(gram, cross), axis=0)
+    return np.asarray(np.sqrt(np.maximum(left, 0.0)))
+
+
+def _by_columns(moments: Sequence[NoisyMoments]) -> dict[frozenset[int], list[tuple[int, int]]]:
+    """Sort the places (stage, number) of all features by the columns that they look at; lengths of rows are of none."""
+    index: dict[frozenset[int], list[tuple[int, int]]] = {}
+    for stage, noisy in enumerate(moments):
+        if noisy.measurement.view is not None and noisy.measurement.view.pooled:
+            continue
+        for number, feature in enumerate(noisy.features):
+            used = frozenset(c for term in feature.terms for c, _ in term)
+            index.setdefault(used, []).append((stage, number))
+    return index

@@ -1,0 +1,247 @@
+"""Statistics of a release with intervals: each by the mean of its influence function, or by counts between envelopes.
+
+A statistic of a table, theta(P), moves by the private minus the synthetic mean of its influence function to first
+order; so the interval of that mean is the interval of the statistic (Huber and Ronchetti, Robust statistics, ch. 1).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.answer.ask import MOST_OF_ALL, VACUOUS, Asked, between, check_confidence, in_units, shifted
+from smoothsynth.answer.estimate import Estimate
+from smoothsynth.answer.expression import Apply, Column, Number
+from smoothsynth.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.answer.expression import Node
+    from smoothsynth.release import Release
+
+    Array = NDArray[np.float64]
+    Table = Mapping[str, Array]
+
+MOST_BINS = 200
+# Places at which a distribution function is bounded in the search for a quantile, and the steps tried there.
+_PLACES, _QUANTILE_STEPS = 49, (0.2, 0.5, 1.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The share of rows from `lower` to below `upper` (the last bin has its upper end too)."""
+
+    lower: float
+    upper: float
+    share: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """A linear regression of one column on others: slopes by name, each with its interval."""
+
+    target: str
+    intercept: Estimate
+    slopes: Mapping[str, Estimate]
+
+    def __str__(self) -> str:
+        lines = [f"{self.target} on {', '.join(self.slopes)}"]
+        lines += [
+            f"  {name}: {one.value:.5g}  ({one.low:.5g} to {one.high:.5g})"
+            for name, one in {"intercept": self.intercept, **self.slopes}.items()
+        ]
+        return "\n".join(lines)
+
+
+def mean(release: Release, column: str, *, confidence: float = 0.95) -> Estimate:
+    """Return the mean of a column."""
+    check_confidence(confidence)
+    return Asked.of(release, [column]).interval(lambda table: table[column], confidence=confidence)
+
+
+def covariance(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
+    """Return the covariance of two columns (of one with itself: its variance).
+
+    influence: (a - mean a)(b - mean b) - covariance
+    """
+    check_confidence(confidence)
+    asked = Asked.of(release, [first, second])
+    a, b = (_moments(asked, name) for name in (first, second))
+
+    def influence(table: Table) -> Array:
+        return (table[first] - a.mean) * (table[second] - b.mean)
+
+    return _of_influence(asked, influence, asked.on_rows(influence).mean(), confidence=confidence)
+
+
+def correlation(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
+    """Return the correlation r of two columns, within [-1, 1].
+
+    influence: u v - r (u^2 + v^2) / 2,   u and v the standardised columns
+    """
+    check_confidence(confidence)
+    asked = Asked.of(release, [first, second])
+    a, b = (_moments(asked, name) for name in (first, second))
+
+    def product(table: Table) -> Array:
+        return (table[first] - a.mean) * (table[second] - b.mean) / (a.spread * b.spread)
+
+    r = float(asked.on_rows(product).mean())
+
+    def influence(table: Table) -> Array:
+        u, v = (table[first] - a.mean) / a.spread, (table[second] - b.mean) / b.spread
+        return u * v - r * (u**2 + v**2) / 2.0
+
+    found = _of_influence(asked, influence, r, confidence=confidence)
+    low, high = max(found.low, -1.0), min(found.high, 1.0)
+    return replace(found, low=low, high=high, note=VACUOUS if high - low > 2.0 * MOST_OF_ALL else "")
+
+
+def regress(release: Release, target: str, *, on: Sequence[str], confidence: float = 0.95) -> Regression:
+    """Return the least-squares regression of a column on others.
+
+    influence of the coefficients: (E x x')^-1 x (y - x . beta),   x = (1, columns)
+    """
+    check_confidence(confidence)
+    names = list(dict.fromkeys(on)) if not isinstance(on, str) else [on]
+    if not names or target in names:
+        raise PlanError(f"Regress {target!r} on at least one other column, as in regress('y', on=['x']).")
+    asked = Asked.of(release, [target, *names])
+    moments = {name: _moments(asked, name) for name in names}
+
+    def design(table: Table) -> Array:
+        columns = [(table[name] - moments[name].mean) / moments[name].spread for name in names]
+        return np.stack(np.broadcast_arrays(np.ones(()), *columns), axis=-1)
+
+    rows = asked.columns_of_rows()
+    x, y = design(rows), rows[target]
+    gram = x.T @ x / len(x)
+    if np.linalg.cond(gram) > 1e10:
+        raise PlanError("The columns of a regression must not determine each other; on the synthetic rows they do.")
+    inverse = np.linalg.inv(gram)
+    beta = inverse @ (x.T @ y) / len(x)
+    # From standardised columns back to their own units.
+    back = np.diag([1.0, *(1.0 / moments[name].spread for name in names)])
+    back[0, 1:] = [-moments[name].mean / moments[name].spread for name in names]
+
+    def coefficient(row: Array) -> Estimate:
+        def influence(table: Table) -> Array:
+            seen = design(table)
+            return (seen @ (inverse @ row)) * (table[target] - seen @ beta)
+
+        return _of_influence(asked, influence, float(row @ beta), confidence=confidence)
+
+    found = [coefficient(row) for row in back]
+    return Regression(target, found[0], dict(zip(names, found[1:], strict=True)))
+
+
+def histogram(
+    release: Release, column: str, *, bins: int | Sequence[float] = 10, confidence: float = 0.95
+) -> tuple[Bin, ...]:
+    """Return the shares of rows in bins: `bins` equal ones over the public range, or between the given edges."""
+    check_confidence(confidence)
+    asked = Asked.of(release, [column])
+    edges = _edges(release, column, bins)
+    shares = []
+    for i, (lower, upper) in enumerate(itertools.pairwise(edges)):
+        last = "<=" if i == len(edges) - 2 else "<"
+        inside = Apply(
+            "and", (Apply(">=", (Column(column), Number(lower))), Apply(last, (Column(column), Number(upper))))
+        )
+        shares.append(Bin(lower, upper, between(asked, inside, confidence=confidence, truth=True)))
+    return tuple(shares)
+
+
+def quantile(release: Release, column: str, q: float, *, confidence: float = 0.95) -> Estimate:
+    """Return the q-quantile of a column: where the bounds of its distribution function reach q.
+
+    low is the last place whose upper bound stays below q, high the first whose lower bound reaches it.
+    """
+    check_confidence(confidence)
+    if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0.0 < q < 1.0:
+        raise PlanError("A quantile is asked for by a number between 0 and 1, such as 0.5 for the median.")
+    asked = Asked.of(release, [column])
+    values = asked.on_rows(lambda table: table[column])
+    ends = _ends(release, column)
+    even, own = np.linspace(*ends, _PLACES), np.quantile(values, np.linspace(0.01, 0.99, _PLACES))
+    places: list[float] = np.unique(np.concatenate([even, own])).tolist()
+    found: dict[float, Estimate] = {}
+
+    def share(place: float) -> Estimate:
+        if place not in found:
+            below: Node = Apply("<=", (Column(column), Number(place)))
+            found[place] = between(asked, below, confidence=confidence, steps=_QUANTILE_STEPS, truth=True)
+        return found[place]
+
+    first = _first(places, lambda place: share(place).high >= q)
+    last = _first(places, lambda place: share(place).low >= q)
+    low, high = (places[first - 1] if first else ends[0]), (places[last] if last < len(places) else ends[1])
+    value = float(np.quantile(values, q))
+    spread = max(float(values.std()), 1e-300)
+    note = VACUOUS if high - low > MOST_OF_ALL * (ends[1] - ends[0]) else ""
+    made = share(value)
+    scale = spread * math.sqrt(2.0 * math.pi)
+    return Estimate(
+        value,
+        min(low, value),
+        max(high, value),
+        confidence,
+        noise=made.noise * scale,
+        fit=0.0,
+        unseen=made.unseen * scale,
+        sampling=made.sampling * scale,
+        unseen_is=made.unseen_is,
+        kind="envelopes",
+        note=note,
+    )
+
+
+def _first(places: Sequence[float], reached: Callable[[float], bool]) -> int:
+    """Bisect for the first place where a condition that stays true once it is true holds."""
+    low, high = 0, len(places)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(places[middle]) else (middle + 1, high)
+    return low
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    mean: float
+    spread: float
+
+
+def _moments(asked: Asked, name: str) -> _Moments:
+    values = asked.on_rows(lambda table: table[name])
+    spread = float(values.std())
+    if spread <= 0.0:
+        raise PlanError(f"Column {name!r} does not vary in the synthetic rows, so this statistic does not exist.")
+    return _Moments(float(values.mean()), spread)
+
+
+def _of_influence(asked: Asked, influence: Callable[[Table], Array], value: float, *, confidence: float) -> Estimate:
+    return shifted(asked.interval(influence, confidence=confidence), float(value))
+
+
+def _ends(release: Release, column: str) -> tuple[float, float]:
+    """Return the public bounds of a column."""
+    lower, upper = in_units(release.schema.columns[column], np.array([-1.0, 1.0]))
+    return float(lower), float(upper)
+
+
+def _edges(release: Release, column: str, bins: int | Sequence[float]) -> list[float]:
+    if isinstance(bins, int) and not isinstance(bins, bool) and 1 <= bins <= MOST_BINS:
+        return [float(edge) for edge in np.linspace(*_ends(release, column), bins + 1)]
+    if isinstance(bins, (int, str)):
+        raise PlanError(f"A histogram has 1 to {MOST_BINS} bins, or a list of edges.")
+    edges = [float(edge) for edge in bins]
+    if not 2 <= len(edges) <= MOST_BINS + 1 or not all(a < b for a, b in itertools.pairwise(edges)):
+        raise PlanError(f"The edges of a histogram must rise, and be between 2 and {MOST_BINS + 1}.")
+    return edges

@@ -1,0 +1,138 @@
+"""What a browser needs to put the same intervals around answers as `release.answer` does, in as few bytes as it takes.
+
+The test rows, and for every measured feature its noise, its released value and its gap; how each stage saw a row.
+The page's script repeats `answer/` from these (report/page/knowledge.js, answer.js).
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.answer import ask, bounded, interval, knowledge, smoothness
+from smoothsynth.basis import evaluate
+from smoothsynth.lattice import LATTICE
+from smoothsynth.view import KNOTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.basis import Feature
+    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.release import Release
+    from smoothsynth.view import View
+
+    Array = NDArray[np.float64]
+
+# Moments of the synthetic rows are taken over at most this many of them, evenly chosen; and so many at a time.
+MOST_ROWS = 100_000
+_CHUNK = 4096
+# Fine enough for intervals to one part in a million; exact below this many cells.
+_MOST_EXACT_CELLS = 60_000
+
+CONFIDENCE = 0.95
+
+
+def answering(release: Release, coordinates: Sequence[int]) -> dict[str, Any]:
+    """Return plain values for the columns with these coordinates; the page numbers them from 0."""
+    known = knowledge.knowledge_of(release)
+    test = known.rows[:, coordinates].T
+    kind = "float64" if test.size <= _MOST_EXACT_CELLS else "float32"
+    points = known.points[_even(len(known.points))]
+    # Lengths of whole rows are no feature of a few columns.
+    stages = [s for s in known.stages if s.noisy.measurement.view is None or not s.noisy.measurement.view.pooled]
+    numbers = {c: number for number, c in enumerate(coordinates)}
+    held = [(stage, _within(stage.noisy, numbers)) for stage in stages]
+    return {
+        "settings": _settings(interval.joint_scale(known)),
+        "confidence": CONFIDENCE,
+        "gaussian": all(m.measurement.mechanism == "discrete gaussian" for m in release.moments),
+        "synthetic_rows": len(known.points),
+        "test_rows": test.shape[1],
+        "test_encoding": kind,
+        "test": _text(test.astype("<f8" if kind == "float64" else "<f4")),
+        "variances": _doubles([stage.deviations[chosen] ** 2 for stage, chosen in held]),
+        "released": _doubles([stage.values[chosen] for stage, chosen in held]),
+        "gaps": _doubles([stage.values[chosen] - _moments_of(stage.noisy, chosen, points) for stage, chosen in held]),
+        "stages": [_stage(stage.noisy, chosen, known.rows, numbers) for stage, chosen in held],
+    }
+
+
+def _settings(joint: float) -> dict[str, Any]:
+    return {
+        "relative": interval.RELATIVE,
+        "least": interval.LEAST,
+        "joint": joint,
+        "rest": max(interval.LEAST, joint / 2.0),
+        "rough": interval.OF_ROUGH,
+        "degrees": interval.DEGREES,
+        "pair_degrees": interval.PAIR_DEGREES,
+        "triple_degrees": interval.TRIPLE_DEGREES,
+        "open_degrees": interval.OPEN_DEGREES,
+        "vague": knowledge.VAGUE,
+        "grid": bounded.GRID,
+        "nodes": smoothness.NODES,
+        "most_tail": smoothness.MOST_TAIL,
+        "steps": list(ask.STEPS),
+        "most_columns": ask.MOST_COLUMNS,
+        "vacuous": ask.VACUOUS,
+        "knots": KNOTS,
+    }
+
+
+def _within(moments: NoisyMoments, numbers: Mapping[int, int]) -> list[int]:
+    """Return the places of the features of columns that the page has."""
+    return [r for r, f in enumerate(moments.features) if all(c in numbers for term in f.terms for c, _ in term)]
+
+
+def _stage(moments: NoisyMoments, chosen: list[int], rows: Array, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Describe the chosen features of one measurement and how it looked at a row."""
+    view = moments.measurement.view
+    stage: dict[str, Any] = {"features": [_terms(moments.features[r], numbers) for r in chosen]}
+    if view is None:
+        return stage
+    # A knot is a whole number from 0 to 2^17: its upper bits, and the two lowest ones packed with those of others.
+    knots = (view.knots[list(numbers)] + LATTICE).ravel()
+    lowest = np.stack([knots >> 1 & 1, knots & 1], axis=1).astype(np.uint8)
+    stage |= {"knots": _text((knots >> 2).astype("<u2")), "bits": _text(np.packbits(lowest))}
+    return stage if view.radius is None else {**stage, "factors": _doubles([_factors(view, view.radius, rows)])}
+
+
+def _factors(view: View, radius: float, rows: Array) -> Array:
+    """Return by how much each row is cut short (`View.shorten`)."""
+    bent = np.stack([view.bend(c, values) for c, values in enumerate(np.rint(rows.T * LATTICE))])
+    length = np.sqrt(np.einsum("ij,ij->j", bent, bent))
+    return np.asarray(np.minimum(1.0, radius * LATTICE / np.maximum(length, 1.0)))
+
+
+def _terms(feature: Feature, numbers: Mapping[int, int]) -> list[Any]:
+    """Write a term as column, degree, column, degree, ...; a feature of one term as that term."""
+    terms = [[number for c, k in term for number in (numbers[c], k)] for term in feature.terms]
+    return terms[0] if len(terms) == 1 else terms
+
+
+def _moments_of(moments: NoisyMoments, chosen: list[int], points: Array) -> Array:
+    """Return the moments of rows, a few rows at a time: all features of all rows would not fit into memory."""
+    features, view = [moments.features[r] for r in chosen], moments.measurement.view
+    total = np.zeros(len(chosen))
+    for start in range(0, len(points), _CHUNK):
+        part = points[start : start + _CHUNK]
+        total += evaluate(features, part if view is None else view.of(part)).sum(axis=0)
+    return total / len(points)
+
+
+def _even(rows: int) -> NDArray[np.int64]:
+    held = min(rows, MOST_ROWS)
+    return ((2 * np.arange(held) + 1) * rows) // (2 * held)
+
+
+def _doubles(arrays: list[Array]) -> str:
+    return _text(np.concatenate(arrays).astype("<f8"))
+
+
+def _text(array: NDArray[Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")

@@ -1,0 +1,167 @@
+"""What a release cannot tell, computed from what it measured: the honest half of the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.report.correlations import VISIBLE, Correlations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.release import Release
+
+_MOST_NAMES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One thing that cannot be learnt from the release, and why."""
+
+    title: str
+    text: str
+
+
+def limits(release: Release, found: Correlations) -> tuple[Limit, ...]:
+    """List what this release does not know, the most misleading first."""
+    return (
+        _individuals(release),
+        _pairs(found),
+        *_many_columns(release),
+        *_rare_groups(release),
+        *_fine_detail(release),
+        *_drowned_columns(release),
+        _sharp_questions(),
+        _outside(release),
+        *_unfinished(release),
+    )
+
+
+def _individuals(release: Release) -> Limit:
+    return Limit(
+        "Anything about one person",
+        "No synthetic row stands for a real one, even if it looks like somebody. The rows were drawn from "
+        f"{sum(charge.coordinates for charge in release.receipt.charges):,} noisy numbers, and from nothing else.",
+    )
+
+
+def _pairs(found: Correlations) -> Limit:
+    upper = np.triu_indices(len(found.values), 1)
+    total, measured = len(upper[0]), int(found.measured[upper].sum())
+    visible = int((found.visible & found.measured)[upper].sum())
+    if not total:
+        return Limit("How columns go together", "There are no two columns of numbers here.")
+    if not measured:
+        return Limit(
+            "How columns go together",
+            f"None of the {total:,} pairs of columns was measured: at this budget the noise would have drowned them. "
+            "Correlations in the synthetic rows come from how they were made, not from the data; do not interpret them.",
+        )
+    typical = float(np.median(found.noise[upper][found.measured[upper]]))
+    least = VISIBLE * typical
+    single = "no single one" if least >= 1.0 else f"none below about {least:.2g}"
+    return Limit(
+        "Weak correlations" if visible else "Correlations, one by one",
+        f"{total - visible:,} of {total:,} pairs do not stand above the noise and are grey in the matrix. "
+        f"The noise of a correlation is typically {typical:.2g} (one standard deviation), so that {single} can be told "
+        "from zero.",
+    )
+
+
+def _many_columns(release: Release) -> Iterator[Limit]:
+    together = max((_columns_together(m) for m in release.moments), default=1)
+    if len(release.schema.names) > max(2, together):
+        what = "single columns" if together < 2 else f"at most {together} columns together"
+        yield Limit(
+            f"Interactions of {max(3, together + 1)} or more columns",
+            f"Only {what} were measured (and the length of whole rows, where it is listed above). How the relation of "
+            "two columns changes with a third is a guess of the model.",
+        )
+
+
+def _columns_together(moments: NoisyMoments) -> int:
+    return max(len(term) for feature in moments.features for term in feature.terms)
+
+
+def _rare_groups(release: Release) -> Iterator[Limit]:
+    noise = [float(np.min(m.deviations)) for m in release.moments if _columns_together(m) == 1 and not _pooled(m)]
+    if noise:
+        # A share of rows moves a moment in [-1, 1] by at most twice itself.
+        rows = release.receipt.rows
+        least = min(rows, max(2, round(1.96 * min(noise) / 2.0 * rows)))
+        yield Limit(
+            "Small groups",
+            f"A group of fewer than about {least:,} of the {rows:,} rows ({least / rows:.2g} of them) moves no released "
+            "number by more than its noise. Such a group may be missing here, or be here without being in the data.",
+        )
+
+
+def _pooled(moments: NoisyMoments) -> bool:
+    view = moments.measurement.view
+    return any(f.pooled for f in moments.features) or (view is not None and view.pooled)
+
+
+def _fine_detail(release: Release) -> Iterator[Limit]:
+    degrees = [f.degree for m in release.moments if not _pooled(m) for f in m.features if len(f.terms[0]) == 1]
+    top = max(degrees, default=0)
+    if top:
+        means = "the mean" if top == 1 else f"cosines up to degree {top}"
+        yield Limit(
+            "Spikes, gaps and round numbers",
+            f"Of a single column, {means} {'was' if top == 1 else 'were'} measured. "
+            f"Detail finer than about 1/{top + 1} of the rows or of the range (heaps at round numbers, gaps, exact zeros, "
+            "several close peaks) is smoothed away or made up.",
+        )
+
+
+def _drowned_columns(release: Release) -> Iterator[Limit]:
+    """Name the columns whose measured mean has more noise than the rows have spread."""
+    spread = release.unit_rows().std(axis=0)
+    values, noise = np.array(release.schema.roles) == "value", np.full(len(spread), np.inf)
+    for moments in release.moments:
+        if moments.measurement.view is None:
+            for feature, deviation in zip(moments.features, moments.deviations, strict=True):
+                if not feature.pooled and feature.degree == 1:
+                    noise[feature.terms[0][0][0]] = deviation
+    drowned = [release.schema.coordinates[c] for c in np.flatnonzero(values & np.isfinite(noise) & (noise > spread))]
+    if drowned:
+        yield Limit(
+            "Where some columns lie within their bounds",
+            f"The noise of the mean is larger than the spread of the rows for {_listed(drowned)}. "
+            "Tighter public bounds, more rows or a larger budget would help.",
+        )
+
+
+def _sharp_questions() -> Limit:
+    return Limit(
+        "Sharp questions",
+        "Exact counts, thresholds, minima, maxima and exact quantiles are not smooth: one noisy number cannot fix "
+        "them. They are answered with a much wider interval, or refused.",
+    )
+
+
+def _outside(release: Release) -> Limit:
+    return Limit(
+        "What was not in the table",
+        f"Only the {len(release.schema.names):,} columns shown here were read. Values beyond the public bounds were "
+        "moved to the bound, missing ones to a place inside; how many is not released. "
+        "The smallest and the largest synthetic value say nothing about those of the data.",
+    )
+
+
+def _unfinished(release: Release) -> Iterator[Limit]:
+    if not release.receipt.converged:
+        yield Limit(
+            "As much as the noisy numbers know",
+            f"The fit did not reach its goal: {release.receipt.outcome} The rows agree with the released moments less "
+            "well than they could.",
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f"{name:.60}" for name in names[:_MOST_NAMES])
+    return f"{shown} and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else shown

@@ -1,0 +1,222 @@
+// Answers with intervals: a port of smoothsynth/answer/ask.py, bounded.py and smoothness.py.
+
+const NOT_FINITE = "A question must be a finite number wherever a row may be; look at divisions, logarithms and roots.";
+const RISING = ["exp", "ln", "log10", "sqrt", "tanh", "atan", "erf", "logistic"];
+const PRICES = [1e-4, 1e-2, 1, 1e2, 1e4];
+const RELEASED = decoded(FACTS.released, Float64Array);
+
+// How many standard deviations a normal error stays within; by Newton's method.
+function quantile(confidence) {
+  let x = 1;
+  for (let k = 0; k < 60; k++) x -= (errorFunction(x / Math.SQRT2) - confidence) / (Math.sqrt(2 / Math.PI) * Math.exp((-x * x) / 2));
+  return x;
+}
+
+function heavyQuantile(confidence) { return Math.max(quantile(confidence), -Math.log1p(-confidence) / Math.SQRT2); }
+
+function filledTo(values, count) {
+  const found = typeof values === "number" ? new Float64Array(count).fill(values) : values;
+  if (!found.every(Number.isFinite)) throw new Refusal(NOT_FINITE);
+  return found;
+}
+
+function placeOf(name) {
+  const c = COLUMNS.findIndex((column) => column.name === name);
+  if (c >= 0) return c;
+  throw new Refusal(`There is no column “${name.slice(0, 60)}” on this page.${nearest(name, COLUMNS.map((column) => column.name))}`);
+}
+
+const onRows = (name) => valuesOf(placeOf(name));
+const onTestRows = (name) => testValues(placeOf(name));
+
+// The interval around the mean of a function; `f` takes a table (a function from names to values).
+function intervalOf(columns, f, confidence = FACTS.confidence, restScale = SETTINGS.rest) {
+  const onEach = filledTo(f(onRows), ROWS), value = mean(onEach);
+  const parts = partsOf(frameOf(columns), filledTo(f(onTestRows), TEST_ROWS), restScale);
+  const q = quantile(confidence), heavy = FACTS.gaussian ? q : heavyQuantile(confidence);
+  let [noise, unseen, sampling] = [heavy * parts.noise, q * parts.unseen, q * Math.hypot(parts.sampling, thinning(onEach))];
+  let half = Math.hypot(noise, unseen, sampling), fit = parts.fit, how = "estimated";
+  let [low, high] = [value + fit - half, value + fit + half];
+  if (columns.length === 1) {
+    const sure = boundedInterval(columns[0], f, confidence);
+    if (sure.noise + sure.unseen <= half && ROWS === RELEASE.rows.rows) {
+      half = sure.noise + sure.unseen;
+      fit = sure.centre - value;
+      [low, high, how, noise, unseen, sampling] = [sure.centre - half, sure.centre + half, "bounded", sure.noise, sure.unseen, 0];
+    }
+  }
+  return { value, low: Math.min(low, value), high: Math.max(high, value), confidence, noise, fit, unseen, sampling, how, kind: "smooth", note: "" };
+}
+
+// The deviation of a mean over the rows that the page holds from the mean over all; 0 if it holds all.
+function thinning(values) {
+  if (ROWS === RELEASE.rows.rows) return 0;
+  const level = centred(values);
+  return Math.sqrt((dot(level, level) / ROWS) * (1 / ROWS - 1 / RELEASE.rows.rows));
+}
+
+// Places of one column, and what was measured of it alone at these places; the same for every question.
+function alone(c) {
+  return once(`alone ${c}`, () => {
+    const places = coordinatesToTry(COLUMNS[c]), count = places.length;
+    const found = FEATURES.filter(({ stage, terms }) => terms.length === 1 && terms[0].length === 2 && terms[0][0] === c && !FACTS.stages[stage].factors);
+    const matrix = found.map(({ stage, terms }) => {
+      const bent = FACTS.stages[stage].knots ? bend(knotsOf(stage, c), places).map((value) => value / 65536) : places;
+      return chebyshev(bent, terms[0][1]);
+    });
+    if (!found.length) return { places, matrix: [new Float64Array(count)], flat: [new Float64Array(count)], released: [0], variances: [1], factors: [] };
+    const flat = matrix.map(centred), variances = found.map((f) => VARIANCES[f.place]);
+    return { places, matrix, flat, variances, released: found.map((f) => RELEASED[f.place]), factors: [] };
+  });
+}
+
+// The coordinates that a column can take, or a fine grid of them.
+function coordinatesToTry(column) {
+  const whole = column.kind !== "number" && column.upper - column.lower + 1 <= SETTINGS.grid;
+  if (whole && column.transform) return Float64Array.from(column.transform.levels);
+  if (whole) return Float64Array.from({ length: column.upper - column.lower + 1 }, (_, k) => toPlace(column, column.lower + k));
+  return Float64Array.from({ length: SETTINGS.grid }, (_, k) => (k === SETTINGS.grid - 1 ? 1 : -1 + (k * 2) / (SETTINGS.grid - 1)));
+}
+
+function boundedInterval(c, f, confidence) {
+  const { places, matrix, flat, variances, released, factors } = alone(c), column = COLUMNS[c];
+  const units = places.map((x) => fromCoordinate(column, x));
+  const values = filledTo(f(() => units), places.length), level = centred(values);
+  const heavy = heavyQuantile(confidence);
+  return PRICES.map((price, p) => {
+    factors[p] ||= cholesky(flat.map((a, i) => Float64Array.from(flat, (b, j) => dot(a, b) / a.length + (i === j ? price * variances[i] : 0))));
+    const weights = solved(factors[p], flat.map((a) => dot(a, level) / a.length)), rest = without(values, matrix, weights);
+    let [least, most] = [Infinity, -Infinity];
+    for (const r of rest) { least = Math.min(least, r); most = Math.max(most, r); }
+    const noise = heavy * Math.sqrt(weights.reduce((sum, w, r) => sum + w * w * variances[r], 0));
+    return { centre: (most + least) / 2 + dot(weights, released), noise, unseen: (most - least) / 2 };
+  }).reduce((best, one) => (one.noise + one.unseen < best.noise + best.unseen ? one : best));
+}
+
+// A column in which a function is not smooth along lines through some test rows.
+function roughColumn(columns, f) {
+  const { nodes, most_tail } = SETTINGS, turn = 2 * nodes;
+  const cosines = once("cosines", () => Float64Array.from({ length: turn }, (_, k) => Math.cos((Math.PI * k) / nodes)));
+  const values = filledTo(f(onTestRows), TEST_ROWS), level = centred(values), spread = Math.sqrt(dot(level, level) / TEST_ROWS) + 1e-300;
+  for (const c of columns) {
+    for (let a = 0; a < 4; a++) {
+      const anchor = a === 3 ? TEST_ROWS - 1 : Math.trunc((a * (TEST_ROWS - 1)) / 3);
+      const line = filledTo(f((name) => {
+        const place = placeOf(name), at = testValues(place)[anchor];
+        return Float64Array.from({ length: nodes + 1 }, (_, j) => (place === c ? fromCoordinate(COLUMNS[c], cosines[j]) : at));
+      }), nodes + 1);
+      // Without its first value: of a constant nothing is left, not even rounding.
+      const bare = line.map((value) => value - line[0]);
+      const size = (k) => {
+        let sum = ((k % 2 ? -1 : 1) * bare[nodes]) / 2;
+        for (let j = 1; j < nodes; j++) sum += bare[j] * cosines[(j * k) % turn];
+        return Math.abs(sum) * (k === nodes ? 1 : 2) / nodes;
+      };
+      let tail = 0, all = 0;
+      for (let k = 1; k <= nodes; k++) {
+        const one = size(k);
+        all = Math.max(all, one);
+        if (k >= nodes / 4 && k < nodes / 2) tail = Math.max(tail, one);
+      }
+      if (tail > most_tail * Math.max(all, 1e-6 * spread)) return c;
+    }
+  }
+  return null;
+}
+
+function smoothInterval(columns, f, confidence) {
+  const rough = roughColumn(columns, f);
+  if (rough === null) return intervalOf(columns, f, confidence);
+  throw new Refusal(`The question is not smooth in “${COLUMNS[rough].name}”: it jumps, or it changes within less than a fiftieth of the range. Ask for a wider kernel, or for counts such as avg(${quoted(COLUMNS[rough].name)} >= ...).`);
+}
+
+function columnsOf(node) {
+  const names = new Set([...walk(node)].filter((one) => one.column !== undefined).map((one) => one.column));
+  const places = [...names].map(placeOf).sort((a, b) => a - b);
+  if (places.length > SETTINGS.most_columns) throw new Refusal(`A question may use ${SETTINGS.most_columns} columns; this one uses ${places.length}.`);
+  return places.length ? places : [0];
+}
+
+function averageOf(inner, confidence) {
+  const columns = columnsOf(inner);
+  if (!hasJumps(inner)) return smoothInterval(columns, (table) => exact(inner, table), confidence);
+  return between(columns, inner, confidence);
+}
+
+function between(columns, tree, confidence) {
+  const scales = scalesOf(tree, onRows), truth = TRUTHS.includes(tree.name);
+  const best = SETTINGS.steps.map((width) => envelope(columns, tree, { scales, width, confidence })).reduce((a, b) => (b.high - b.low < a.high - a.low ? b : a));
+  const values = filledTo(exact(tree, onRows), ROWS), value = mean(values);
+  let { low, high } = best;
+  if (truth) [low, high] = [Math.max(low, 0), Math.min(high, 1)];
+  const reach = truth ? 1 : values.reduce((a, b) => Math.max(a, b), -Infinity) - values.reduce((a, b) => Math.min(a, b), Infinity);
+  const note = high - low > 0.9 * reach && reach > 0 ? SETTINGS.vacuous : "";
+  return { ...best, value, low: Math.min(low, value), high: Math.max(high, value), note };
+}
+
+function envelope(columns, tree, { scales, width, confidence }) {
+  const [below, above] = [0, 1].map((side) => intervalOf(columns, (table) => bounds(tree, table, { scales, width })[side], confidence, SETTINGS.rough));
+  return {
+    low: below.low, high: above.high, confidence, noise: Math.max(below.noise, above.noise), fit: (below.fit + above.fit) / 2,
+    unseen: Math.max(below.unseen, above.unseen) + (above.value - below.value) / 2, sampling: Math.max(below.sampling, above.sampling),
+    how: below.how === "bounded" && above.how === "bounded" ? "bounded" : "estimated", kind: "envelopes",
+  };
+}
+
+// The tree with numbers in the place of averages; equal averages are one.
+function filledTree(node, values) {
+  if (!node.name) return node;
+  if (node.name === "avg") return { value: values.get(JSON.stringify(node)) };
+  return { ...node, args: node.args.map((argument) => filledTree(argument, values)) };
+}
+
+function outer(tree, keys, values) {
+  const value = exact(filledTree(tree, new Map(keys.map((key, k) => [key, values[k]]))), () => NaN);
+  if (!Number.isFinite(value)) throw new Refusal("The answer is not a finite number on the synthetic rows: look at divisions and roots.");
+  return value;
+}
+
+function outside(node) {
+  return node.name ? node.name !== "avg" && node.args.some(outside) : node.column !== undefined;
+}
+
+function answerExpression(text) {
+  const tree = parse(text), found = new Map();
+  for (const one of walk(tree)) {
+    if (one.column !== undefined) placeOf(one.column);
+    if (one.name === "avg") found.set(JSON.stringify(one), one);
+  }
+  checkMeaning(tree);
+  if (!found.size || outside(tree)) throw new Refusal("A question is about averages: put every column inside avg(...), as in avg(age).");
+  const keys = [...found.keys()], averages = [...found.values()];
+  if (tree.name === "avg") return averageOf(tree.args[0], FACTS.confidence);
+  const bare = filledTree(tree, new Map(keys.map((key) => [key, 0])));
+  return averages.some(hasJumps) || hasJumps(bare) ? combined(tree, keys, averages) : linearised(tree, keys, averages);
+}
+
+function linearised(tree, keys, averages) {
+  const columns = columnsOf(tree), inner = averages.map((one) => one.args[0]);
+  const values = inner.map((f) => mean(filledTo(exact(f, onRows), ROWS))), value = outer(tree, keys, values);
+  const slopes = values.map((one, j) => {
+    const step = 1e-6 * (1 + Math.abs(one)), at = (moved) => outer(tree, keys, values.map((v, k) => (k === j ? moved : v)));
+    return (at(one + step) - at(one - step)) / (2 * step);
+  });
+  const linear = (table) => inner.map((f, j) => each((x) => slopes[j] * x, [exact(f, table)])).reduce((a, b) => each((x, y) => x + y, [a, b]));
+  const part = smoothInterval(columns, linear, FACTS.confidence), move = value - part.value;
+  return { ...part, value, low: part.low + move, high: part.high + move, how: "estimated", kind: "linearised" };
+}
+
+function combined(tree, keys, averages) {
+  const share = 1 - (1 - FACTS.confidence) / averages.length;
+  const parts = averages.map((one) => averageOf(one.args[0], share)), found = new Map(keys.map((key, k) => [key, parts[k]]));
+  const [low, high] = intervalOfTree(tree, found), value = outer(tree, keys, parts.map((part) => part.value));
+  if (!Number.isFinite(low) || !Number.isFinite(high)) throw new Refusal("The interval of this arithmetic has no bounds. Ask for its averages one by one.");
+  const largest = (name) => Math.max(...parts.map((part) => part[name]));
+  return { value, low: Math.min(low, value), high: Math.max(high, value), confidence: FACTS.confidence, fit: 0, noise: largest("noise"), unseen: largest("unseen"), sampling: largest("sampling"), how: "estimated", kind: "envelopes", note: "" };
+}
+
+function intervalOfTree(node, found) {
+  if (node.value !== undefined) return [node.value, node.value];
+  if (node.name === "avg") return [found.get(JSON.stringify(node)).low, found.get(JSON.stringify(node)).high];
+  return combine(node, node.args.map((argument) => intervalOfTree(argument, found)), 1);
+}

@@ -1,0 +1,121 @@
+"""Do the receipt's arithmetic again: noise, what charges cost together, and the words about it.
+
+Everything is computed again from moments.json and from the figures of the receipt, as plain numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from smoothsynth.moments import MOST_ROWS
+from smoothsynth.plan import CANDIDATES, FITS, METHODS
+from smoothsynth.privacy import Charge, compose
+from smoothsynth.release import NEIGHBOURS, Receipt
+from smoothsynth.verify.check import Check, verdict
+from smoothsynth.verify.hockey_stick import gaussian_delta_by_integral
+
+if TYPE_CHECKING:
+    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.verify.evidence import Evidence
+
+_NEAR = 1e-6
+
+
+def check_charges(evidence: Evidence) -> list[Check]:
+    """Hold each charge against the measurement it is for: one each, of the same rows, noise and size."""
+    facts, measured = evidence.facts, evidence.measurements
+    problems = []
+    if len(measured) != len(facts["charges"]):
+        problems.append(f"There are {len(facts['charges'])} charges for {len(measured)} measurements.")
+    if not 1 <= facts["rows_per_person"] <= facts["rows"] <= MOST_ROWS:
+        problems.append(f"A table cannot have {facts['rows']:,} rows, {facts['rows_per_person']:,} of one person.")
+    for i, (charge, m) in enumerate(zip(facts["charges"], measured, strict=False), start=1):
+        expected = m.charge().as_dict()
+        names = ("purpose", "mechanism", "norm", "coordinates", "epsilon", "multiplier")
+        wrong = [name for name in names if expected[name] != charge[name]]
+        if wrong or m.rows_per_person != facts["rows_per_person"]:
+            problems.append(f"Charge {i} is not for what was measured: another {', '.join(wrong) or 'unit'}.")
+    problems += [p for noisy in evidence.moments if (p := _misfit(evidence, noisy))]
+    if evidence.subspace is not None and evidence.subspace.rows != facts["rows"]:
+        problems.append("The subspace iteration is of another number of rows than the receipt says.")
+    sums = sum(charge["coordinates"] for charge in facts["charges"])
+    words = f"{len(measured)} charges, one for each measurement, for {sums:,} sums of {facts['rows']:,} rows."
+    return verdict("charges", problems, words)
+
+
+def check_noise(evidence: Evidence) -> list[Check]:
+    """Hold the scale of the noise against the cost, exactly: b epsilon >= D, or sigma^2 >= (m D)^2 + 4."""
+    problems = []
+    for i, charge in enumerate(evidence.facts["charges"], start=1):
+        D, scale = Fraction(charge["sensitivity"]), Fraction(charge["scale"])
+        if charge["multiplier"] is not None:
+            least = (Fraction(charge["multiplier"]) * D) ** 2 + 4
+            enough, needed = scale > 0 and scale**2 >= least, math.sqrt(least)
+        else:
+            least = D / Fraction(charge["epsilon"] or 0)
+            enough, needed = scale >= least > 0, float(least)
+        if not enough or not math.isclose(float(scale), needed, rel_tol=_NEAR):
+            problems.append(f"Charge {i} has noise of scale {float(scale):.10g}; its cost needs {needed:.10g}.")
+    words = f"The noise of {len(evidence.facts['charges'])} charges has the scale they pay for."
+    return verdict("noise", problems, words)
+
+
+def check_budget(evidence: Evidence) -> list[Check]:
+    """Add up the charges twice, by `compose` and by an integral of the privacy loss, and hold both against the claim."""
+    facts = evidence.facts
+    budget, spent = facts["budget"], facts["spent"]
+    total = compose([Charge.from_dict(charge) for charge in facts["charges"]], delta=budget["delta"])
+    pure = math.fsum(charge["epsilon"] for charge in facts["charges"] if charge["epsilon"] is not None)
+    mu = math.sqrt(math.fsum(c["multiplier"] ** -2.0 for c in facts["charges"] if c["multiplier"] is not None))
+    # What is left for the Gaussian charges must give them no more than the delta that is claimed.
+    rest = budget["epsilon"] * (1.0 + _NEAR) - pure
+    delta = gaussian_delta_by_integral(mu, rest) if mu else 0.0
+    problems = []
+    if total.epsilon > budget["epsilon"] or total.delta > budget["delta"]:
+        problems.append(f"The charges cost {_pair(total.epsilon, total.delta)}, more than {_pair(**budget)}.")
+    second = f"delta = {delta:.4g} at epsilon = {budget['epsilon']:g}" if mu else f"epsilon = {pure:.9g}"
+    if rest < 0.0 or delta > budget["delta"]:
+        problems.append(f"A second calculation finds {second}, more than {_pair(**budget)}.")
+    if not math.isclose(total.epsilon, spent["epsilon"], rel_tol=_NEAR) or total.delta != spent["delta"]:
+        problems.append(f"The charges cost {_pair(total.epsilon, total.delta)}, not {_pair(**spent)} as stated.")
+    words = f"Together {_pair(total.epsilon, total.delta)}, within {_pair(**budget)}; a second calculation: {second}."
+    return verdict("budget", problems, words)
+
+
+def check_words(evidence: Evidence) -> list[Check]:
+    """Hold the words against the figures: the promise, the neighbours, each charge, the names of methods."""
+    facts, problems = evidence.facts, []
+    receipt = Receipt.from_dict(facts)
+    if facts.get("promise") != receipt.promise():
+        problems.append("The promise does not say what the figures say.")
+    choices = ((facts["method"], METHODS), (facts["candidates"], CANDIDATES), (facts["fit"]["method"], FITS))
+    unknown = [name for name, known in choices if name not in known]
+    problems += [f"The receipt names {name!r:.80}, which is no way to make rows." for name in unknown]
+    if facts.get("neighbours") != NEIGHBOURS:
+        problems.append("The receipt does not say which tables are neighbours, or says it otherwise.")
+    for i, (charge, stated) in enumerate(zip(receipt.charges, facts["charges"], strict=True), start=1):
+        if stated.get("in_words") != receipt.in_words(charge):
+            problems.append(f"The sentence of charge {i} does not say what its figures say.")
+    unknown = sorted(set(facts) - set(receipt.as_dict()) - {"sha256"})
+    if unknown and not problems:
+        words = f"The receipt has {unknown[0]!r:.80}, which this version does not know and did not check."
+        return [Check("words", "warning", words)]
+    return verdict("words", problems, f"The promise and {len(receipt.charges)} sentences say what the figures say.")
+
+
+def _misfit(evidence: Evidence, noisy: NoisyMoments) -> str | None:
+    """Say whether moments are of other rows, or of coordinates that the schema (or the view) does not have."""
+    view, d = noisy.measurement.view, evidence.schema.dimensions
+    seen = 1 if view is not None and view.pooled else d
+    used = [c for feature in noisy.features for term in feature.terms for c, _ in term]
+    if min(used) < 0 or max(used) >= seen or (view is not None and len(view.knots) != seen):
+        return f"{noisy.measurement.purpose[:80]}: of columns that the schema does not have."
+    if noisy.rows != evidence.facts["rows"]:
+        return f"{noisy.measurement.purpose[:80]}: of {noisy.rows:,} rows; the receipt says {evidence.facts['rows']:,}."
+    return None
+
+
+def _pair(epsilon: float, delta: float) -> str:
+    return f"epsilon = {epsilon:.9g}" + (f", delta = {delta:g}" if delta else "")

@@ -1,0 +1,105 @@
+"""What a release folder says, read without believing it: types and sizes are checked, nothing is compared yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.errors import ReleaseError, SmoothsynthError
+from smoothsynth.loading import (
+    _MOST_CHARGES,
+    _RECEIPT,
+    _check_shape,
+    _plain_file,
+    _read_earlier,
+    _read_json,
+    _read_moments,
+)
+from smoothsynth.release import FORMAT, MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, sha256
+from smoothsynth.schema import Schema
+from smoothsynth.verify.rows import read_rows
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from smoothsynth.moments import Measurement, NoisyMoments
+    from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The receipt as plain values, the schema in it, and the moments and rows; why some cannot be read."""
+
+    folder: Path
+    facts: dict[str, Any]
+    schema: Schema
+    fingerprint: str
+    moments: tuple[NoisyMoments, ...]
+    subspace: NoisySubspace | None
+    table: pyarrow.Table
+    unreadable: dict[str, str]
+    earlier: tuple[NoisyMoments, ...] = ()
+
+    @property
+    def measurements(self) -> list[Measurement | SubspaceMeasurement]:
+        """What was measured, once for each charge there should be."""
+        measured: list[Measurement | SubspaceMeasurement] = [noisy.measurement for noisy in self.moments]
+        if self.subspace is not None:
+            measured += [self.subspace.measurement] * self.subspace.measurement.iterations
+        return measured
+
+    @property
+    def modelled(self) -> bool:
+        """Whether the receipt says that rows were drawn from a model that learned from all moments."""
+        return (self.facts["candidates"], self.facts["fit"]["method"]) == ("model", "maximum entropy")
+
+
+def read_evidence(path: str | Path) -> Evidence:
+    """Read receipt, moments and rows; a folder without a receipt that can be read is no release."""
+    folder = Path(path)
+    try:
+        facts = _read_receipt(folder)
+        schema, fingerprint = Schema.from_facts(facts["schema"]), sha256(_plain_file(folder, RECEIPT_FILE))
+    except ReleaseError:
+        raise
+    except SmoothsynthError as error:
+        raise ReleaseError(f"{folder} is not a whole release: {error}") from error
+    except (OSError, ValueError) as error:
+        raise ReleaseError(f"{folder} cannot be read: {getattr(error, 'strerror', 'it is not a path')}.") from error
+    moments: tuple[NoisyMoments, ...] = ()
+    earlier: tuple[NoisyMoments, ...] = ()
+    subspace: NoisySubspace | None = None
+    table: pyarrow.Table = None
+    unreadable: dict[str, str] = {}
+    # Whatever is wrong with a file from outside, the answer is that it cannot be read.
+    try:
+        moments, subspace = _read_moments(folder)
+        earlier = _read_earlier(folder, moments)
+    except Exception as error:
+        unreadable["moments"] = _words(MOMENTS_FILE, error)
+    try:
+        table = read_rows(_plain_file(folder, ROWS_FILE), facts["synthetic_rows"], schema=schema)
+    except Exception as error:
+        unreadable["rows"] = _words(ROWS_FILE, error)
+    return Evidence(folder, facts, schema, fingerprint, moments, subspace, table, unreadable, earlier)
+
+
+def _read_receipt(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise ReleaseError(f"{folder} is not a release folder: there is no such folder.")
+    facts = _read_json(folder, RECEIPT_FILE)
+    if facts.get("format") != FORMAT:
+        raise ReleaseError(
+            f"The receipt must have format {FORMAT}, and has not. Verify it with the version that wrote it."
+        )
+    _check_shape(facts, _RECEIPT, "receipt")
+    if len(facts["charges"]) > _MOST_CHARGES:
+        raise ReleaseError(
+            f"A receipt has at most {_MOST_CHARGES:,} charges; this one has more. It is not one of ours."
+        )
+    return facts
+
+
+def _words(name: str, error: Exception) -> str:
+    return str(error) if isinstance(error, SmoothsynthError) else f"{name} cannot be read ({type(error).__name__})."

@@ -1,0 +1,118 @@
+"""The page and the library give the same answers."""
+
+import pytest
+
+import smoothsynth as ss
+
+EXPRESSIONS = [
+    "avg(age)",
+    "avg(exp(-power((age - 50) / 10, 2)))",
+    "avg(exp(-power((age - 50) / 10, 2) - power((income - 30000) / 20000, 2)))",
+    'avg(exp(-power((age-40)/15, 2) - power((visits-3)/2, 2) - power(("dose (mg)"-2)/1.5, 2)))',
+    "avg(tanh((income - 5e4) / 2e4))",
+    "avg(age * income)",
+    "avg(logistic((age - 60) / 5))",
+    'avg(erf(age / 80) + atan(visits) - log10(income + 2e4) * sqrt(1 + "dose (mg)"))',
+    "avg(income * exp(-power((age - 60) / 10, 2))) / avg(exp(-power((age - 60) / 10, 2)))",
+    "sqrt(avg(power(age, 2)) - avg(age) ** 2)",
+    "avg(age >= 50)",
+    "avg(age between 40 and 60 and not visits = 3)",
+    "avg(case when age > 60 then income when visits < 2 then -1e4 else 0 end)",
+    "avg(floor(age / 10) * 10 + round(visits / 3))",
+    "avg(age > 50) / avg(visits > 1)",
+    "avg(3)",
+]
+
+REFUSED = [
+    "",
+    "avg(agee)",
+    "age",
+    "avg(age",
+    "avg(avg(age))",
+    "avg(age and visits)",
+    "avg(1 / (age - age))",
+    "avg(sin(1000 * age))",
+    "expp(age)",
+    "avg(age) ; drop",
+    "avg(power(age))",
+    "1 / avg(age - age)",
+    "(" * 50 + "age" + ")" * 50,
+    "avg(age)" * 500,
+]
+
+
+@pytest.mark.parametrize("kind", ["pure", "gaussian"])
+def test_answers_are_those_of_the_library(visit, folders, kind):
+    opened, release = visit(folders[kind] / "report.html"), ss.load(folders[kind])
+    for expression in EXPRESSIONS:
+        expected = release.answer(expression)
+        value, low, high = opened.ask(expression)
+        assert value == pytest.approx(expected.value, rel=1e-9), expression
+        size = max(abs(expected.low), abs(expected.high))
+        assert low == pytest.approx(expected.low, rel=1e-6, abs=1e-6 * size), expression
+        assert high == pytest.approx(expected.high, rel=1e-6, abs=1e-6 * size), expression
+
+
+def test_what_the_library_refuses_the_page_refuses_in_words(visit, folders):
+    opened, release = visit(folders["gaussian"] / "report.html"), ss.load(folders["gaussian"])
+    for expression in REFUSED:
+        with pytest.raises(ss.SmoothsynthError):
+            release.answer(expression)
+        opened.page.evaluate("document.getElementById('expression').removeAttribute('aria-invalid')")
+        opened.page.fill("#expression", expression)
+        opened.until("() => document.getElementById('expression').getAttribute('aria-invalid') === 'true'")
+        assert len(opened.page.inner_text("#expression-error")) > 20, expression
+
+
+def test_what_the_sliders_ask_is_what_the_command_answers(visit, folders):
+    opened, release = visit(folders["gaussian"] / "report.html"), ss.load(folders["gaussian"])
+    page = opened.page
+    page.select_option("#column-1", label="dose (mg)")
+    opened.until("() => document.getElementById('asked').textContent.includes('dose')")
+    expected = release.answer(page.input_value("#expression"))
+    value, low, high = opened.answer()
+    assert value == pytest.approx(expected.value, rel=1e-9)
+    assert (low, high) == pytest.approx((expected.low, expected.high), rel=1e-6)
+    assert page.input_value("#expression") in page.text_content("#command")
+
+
+def test_transformed_and_whole_columns_are_answered_alike(visit, tmp_path):
+    import numpy as np
+    import pyarrow as pa
+
+    rng = np.random.default_rng(4)
+    schema = ss.Schema(
+        {
+            "income": ss.Number(10, 1e6, transform="log"),
+            "sex": ss.Category(["female", "male"]),
+            "balance": ss.Number(-1e5, 1e5, transform="asinh", scale=100.0),
+            "score": ss.Number(0, 100, transform="rank-to-public-quantiles", quantiles=[20, 50, 60, 70]),
+            "smoker": ss.Boolean(),
+            "visits": ss.Integer(1, 400, transform="log"),
+        }
+    )
+    rows = pa.table(
+        {
+            "income": rng.lognormal(10, 1, 900),
+            "sex": rng.choice(["female", "male"], 900),
+            "balance": rng.normal(0, 2e3, 900),
+            "score": rng.normal(55, 15, 900),
+            "smoker": rng.random(900) < 0.3,
+            "visits": rng.geometric(0.1, 900),
+        }
+    )
+    release = ss.release(rows, schema=schema, epsilon=4.0, delta=1e-6, seed=1)
+    release.write(tmp_path / "out")
+    opened = visit(tmp_path / "out" / "report.html").drawn()
+    assert opened.page.locator("#shapes figure").count() == 6
+    for expression in (
+        "avg(ln(income))",
+        "avg(tanh(balance / 3000) * score)",
+        "avg(smoker * tanh(income / 30000))",
+        "avg(visits)",
+        "avg(score > 50 and smoker > 0)",
+        "avg(ln(visits) * ln(income))",
+    ):
+        expected = release.answer(expression)
+        found = opened.ask(expression)
+        assert found == pytest.approx((expected.value, expected.low, expected.high), rel=1e-6), expression

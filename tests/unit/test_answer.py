@@ -1,0 +1,247 @@
+"""Answers to smooth questions, and what is said where there is none."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import smoothsynth as ss
+from smoothsynth.answer.bounded import bounded
+from smoothsynth.answer.interval import frame_of, heavy_quantile, orthonormal, parts_of, quantile
+from smoothsynth.answer.knowledge import ChebyshevTable, Knowledge, feature_values, knowledge_of
+from smoothsynth.answer.smoothness import chebyshev_coefficients, rough_column
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(3)
+    age = np.clip(rng.normal(50, 15, 4000), 0, 120)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "blood pressure": np.clip(80 + 0.8 * age + rng.normal(0, 12, 4000), 40, 260),
+            "visits": rng.poisson(4, 4000).clip(0, 20),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def release(people):
+    schema = ss.Schema({"age": ss.Number(0, 120), "blood pressure": ss.Number(40, 260), "visits": ss.Integer(0, 20)})
+    return ss.release(people, schema=schema, epsilon=2.0, delta=1e-6, seed=1)
+
+
+def kernel(t):
+    return np.exp(-(((t["age"] - 50) / 10) ** 2))
+
+
+def test_the_value_is_the_mean_over_the_synthetic_rows(release):
+    rows = release.to_pandas()
+    found = release.answer(kernel, columns=["age"])
+    assert found.value == pytest.approx(kernel(rows).mean(), abs=1e-12)
+    assert found.low <= found.value <= found.high
+    assert release.answer("avg(exp(-power((age-50)/10, 2)))").value == pytest.approx(found.value, abs=1e-12)
+
+
+def test_text_and_function_have_the_same_interval(release):
+    one = release.answer(lambda t: np.tanh((t["blood pressure"] - t["age"]) / 60), columns=["age", "blood pressure"])
+    other = release.answer('avg(tanh(("blood pressure" - age) / 60))')
+    assert other.as_dict() == pytest.approx(one.as_dict())
+
+
+def test_a_sum_of_parts_gives_the_interval(release):
+    found = release.answer('avg(age * "blood pressure")')
+    half = np.hypot(np.hypot(found.noise, found.unseen), found.sampling)
+    assert found.high == pytest.approx(max(found.value, found.value + found.fit + half))
+    assert found.low == pytest.approx(min(found.value, found.value + found.fit - half))
+    assert found.unseen_is == "estimated"
+    assert found.noise > 0
+
+
+def test_more_confidence_is_wider_and_more_budget_is_narrower(release, people):
+    assert release.answer("avg(age)", confidence=0.99).half_width > 1.2 * release.answer("avg(age)").half_width
+    poor = ss.release(people, schema=release.schema, epsilon=0.1, delta=1e-6, seed=1)
+    assert poor.answer("avg(age)").half_width > 5 * release.answer("avg(age)").half_width
+
+
+def test_a_mean_of_a_pure_release_is_bounded_by_noise_alone(people):
+    schema = ss.Schema({"age": ss.Number(0, 120), "blood pressure": ss.Number(40, 260), "visits": ss.Integer(0, 20)})
+    sure = bounded(Knowledge(ss.release(people, schema=schema, epsilon=1.0)), 0, lambda x: x, confidence=0.95)
+    assert sure.unseen < 1e-3
+    assert abs(sure.centre - schema.columns["age"].to_unit(people["age"].to_numpy()).mean()) < 4 * sure.noise
+
+
+def test_the_bounded_interval_holds_with_no_noise_for_any_function(people, release):
+    exact = ss.release(people, schema=release.schema, epsilon=2e4, seed=1)
+    unit = release.schema.columns["age"].to_unit(people["age"].to_numpy())
+    for function in (np.abs, lambda x: np.sign(x - 0.1), lambda x: np.cos(40 * x)):
+        sure = bounded(knowledge_of(exact), 0, function, confidence=0.95)
+        assert abs(sure.centre - function(unit).mean()) <= sure.unseen + 2 * sure.noise + 1e-4
+
+
+def test_a_constant_is_certain(release):
+    found = release.answer("avg(3)")
+    assert (found.value, found.low, found.high) == (3.0, pytest.approx(3.0), pytest.approx(3.0))
+
+
+def test_the_quantiles():
+    assert quantile(0.95) == pytest.approx(1.959964, abs=1e-6)
+    # P(|Laplace| > x sd) = exp(-sqrt(2) x)
+    assert heavy_quantile(0.99) == pytest.approx(-np.log(0.01) / np.sqrt(2))
+    assert heavy_quantile(0.5) == quantile(0.5)
+
+
+def test_the_weights_minimise_noise_and_unseen_variance(release):
+    known = knowledge_of(release)
+    frame = frame_of(known, (0, 1))
+    values = np.tanh(known.rows[:, 0] + known.rows[:, 1])
+    best = parts_of(frame, values, synthetic_rows=4000)
+    seen, squared = frame.seen, frame.scales**2
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        weights = 0.05 * rng.normal(size=len(seen.variances))
+        left = values - values.mean() - seen.matrix @ weights
+        own = frame.functions.T @ left / len(left)
+        rest = left - frame.functions @ own
+        unseen = squared @ own**2 + 0.1**2 * np.mean(rest**2)
+        assert best.noise**2 + best.unseen**2 <= weights**2 @ seen.variances + unseen + 1e-12
+
+
+def test_a_measured_function_is_seen_and_another_is_not(people, release):
+    exact = ss.release(people, schema=release.schema, epsilon=5e3, delta=1e-6, seed=1)
+    known = knowledge_of(exact)
+    frame = frame_of(known, (0,))
+    seen = parts_of(frame, known.rows[:, 0], synthetic_rows=4000)
+    assert seen.unseen < 1e-3 * known.rows[:, 0].std()
+    other = parts_of(frame, np.sign(np.sin(300 * known.rows[:, 0])), synthetic_rows=4000)
+    assert other.unseen > 0.05
+
+
+def test_gaps_no_larger_than_noise_are_not_believed(release):
+    known = knowledge_of(release)
+    frame = frame_of(known, (0,))
+    assert parts_of(frame, np.zeros(len(known.rows)), synthetic_rows=4000).fit == 0.0
+    found = parts_of(frame, known.rows[:, 0], synthetic_rows=4000)
+    weights_gap = abs(found.fit)
+    assert weights_gap <= np.abs(frame.seen.gaps).max() * len(frame.seen.gaps)
+
+
+def test_orthonormal_functions():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 4))
+    basis = orthonormal(np.column_stack([x, x[:, 0] + 2 * x[:, 1], np.ones(300)]))
+    np.testing.assert_allclose(basis.T @ basis / 300, np.diag([1, 1, 1, 1, 0, 0]), atol=1e-9)
+    np.testing.assert_allclose(basis.mean(axis=0), 0, atol=1e-12)
+
+
+def test_features_are_those_that_were_measured(release):
+    points = release.unit_rows()[:50]
+    for noisy in release.moments:
+        view = noisy.measurement.view
+        seen = points if view is None else view.of(points)
+        table = ChebyshevTable(seen)
+        ours = np.stack([feature_values(f, table) for f in noisy.features], axis=1)
+        np.testing.assert_allclose(ours, noisy.measurement.evaluate(points), atol=1e-9)
+    x = np.linspace(-1, 1, 21)
+    table = ChebyshevTable(x[:, None])
+    np.testing.assert_allclose(table.of(0, 7), np.cos(7 * np.arccos(x)), atol=1e-12)
+    np.testing.assert_allclose(table.of(0, 0), 1)
+
+
+def test_test_rows_are_blurred_where_little_is_known(people, release):
+    poor = Knowledge(ss.release(people, schema=release.schema, epsilon=0.05, delta=1e-9, seed=1))
+    assert np.all(poor.blur > 3 * knowledge_of(release).blur)
+    assert np.all(np.abs(poor.rows) <= 1)
+    whole = release.schema.columns["visits"].from_unit(poor.rows[:, 2])
+    np.testing.assert_allclose(
+        release.schema.columns["visits"].to_unit(whole.astype(float)), poor.rows[:, 2], atol=1e-12
+    )
+
+
+def test_a_release_is_prepared_once(release):
+    assert knowledge_of(release) is knowledge_of(release)
+
+
+def test_chebyshev_coefficients_of_known_functions():
+    nodes = np.cos(np.pi * np.arange(65) / 64)
+    wanted = np.zeros(65)
+    wanted[[0, 3, 10]] = 0.5, 2.0, -1.0
+    values = 0.5 + 2 * np.cos(3 * np.arccos(nodes)) - np.cos(10 * np.arccos(nodes))
+    np.testing.assert_allclose(chebyshev_coefficients(values), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("function", "rough"),
+    [
+        (lambda x: np.exp(-(x[:, 0] ** 2) / (2 * 0.05**2)), False),
+        (lambda x: np.abs(x[:, 0] - 0.2), False),
+        (lambda x: x[:, 0] ** 3 - x[:, 1], False),
+        (lambda x: np.where(x[:, 0] > 0.2, 1.0, 0.0), True),
+        (lambda x: np.tanh(1000 * (x[:, 0] - 0.2)), True),
+        (lambda x: np.floor(3 * x[:, 1]), True),
+        (lambda x: np.zeros(len(x)), False),
+    ],
+)
+def test_what_is_smooth(function, rough):
+    rows = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    assert (rough_column(function, rows, (0, 1)) is not None) is rough
+
+
+@pytest.mark.parametrize(
+    ("question", "columns", "words"),
+    [
+        (lambda t: t["age"] > 50, ["age"], "condition"),
+        (lambda t: np.where(t["age"] > 50, 1.0, 0.0), ["age"], "not smooth in 'age'"),
+        (lambda t: t["age"], None, "Name the columns"),
+        (lambda t: t["age"], "age", "Name the columns"),
+        (lambda t: t["age"], ["agee"], "Did you mean 'age'"),
+        (lambda t: t["age"][:3], ["age"], "one number for each row"),
+        (lambda t: 1 / (t["age"] * 0), ["age"], "finite"),
+        (lambda t: np.array(["a"] * len(t["age"])), ["age"], "one number for each row"),
+        (5, ["age"], "must be a text"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_what_cannot_be_answered_is_said(release, question, columns, words):
+    with pytest.raises(ss.SmoothsynthError, match=words):
+        release.answer(question, columns=columns)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, "high", None, True, float("nan")])
+def test_a_confidence_is_a_probability(release, confidence):
+    with pytest.raises(ss.PlanError, match="between 0 and 1"):
+        release.answer("avg(age)", confidence=confidence)
+
+
+def test_an_estimate_speaks(release):
+    found = release.answer("avg(age)", confidence=0.9)
+    assert f"{found.low:.4g}" in found.in_words()
+    assert "90 %" in found.in_words()
+    assert repr(found).startswith("Estimate(")
+    json.dumps(found.as_dict(), allow_nan=False)
+    with pytest.raises(AttributeError):
+        found.value = 3
+
+
+def test_the_paper_method_is_answered_too(people, release):
+    made = ss.release(people, schema=release.schema, epsilon=5.0, method="paper", candidates="hypercube", features=9)
+    found = made.answer('avg(age) - avg("blood pressure")')
+    assert found.low <= people["age"].mean() - people["blood pressure"].mean() <= found.high
+
+
+def test_a_table_of_one_column():
+    rng = np.random.default_rng(1)
+    values = rng.beta(2, 5, 3000)
+    made = ss.release(pd.DataFrame({"x": values}), schema=ss.Schema({"x": ss.Number(0, 1)}), epsilon=1.0, seed=0)
+    found = made.answer("avg(x * x)")
+    assert found.low <= np.mean(values**2) <= found.high
+
+
+def test_columns_that_are_not_numbers_are_refused_in_words(release):
+    from smoothsynth.answer.ask import numeric_coordinate
+
+    schema = ss.Schema({"sex": ss.Category(["f", "m"]), "age": ss.Number(0, 120, nullable=True)})
+    for name, words in (("sex", "category"), ("age", "missing")):
+        with pytest.raises(ss.PlanError, match=words):
+            numeric_coordinate(schema, name)

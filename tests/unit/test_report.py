@@ -1,0 +1,281 @@
+import base64
+import hashlib
+import json
+import re
+import stat
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import smoothsynth as ss
+from smoothsynth import report
+from smoothsynth.cli import app
+from smoothsynth.report.columns import shapes
+from smoothsynth.report.contents import contents, file_hashes
+from smoothsynth.report.correlations import correlations
+from smoothsynth.report.embedding import embed
+from smoothsynth.report.html import render
+from smoothsynth.report.spending import spending
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(5)
+    age = rng.normal(50, 15, 3000)
+    return pa.table({"age": age, "income": rng.lognormal(9.5 + age / 40, 0.4), "visits": rng.poisson(3, 3000)})
+
+
+SCHEMA = ss.Schema({"age": ss.Number(0, 120), "income": ss.Number(0, 1e6), "visits": ss.Integer(0, 20)})
+
+
+@pytest.fixture(scope="module")
+def pure(rows):
+    return ss.release(rows, schema=SCHEMA, epsilon=1.0, seed=7)
+
+
+@pytest.fixture(scope="module")
+def gaussian(rows):
+    return ss.release(rows, schema=SCHEMA, epsilon=4.0, delta=1e-6, seed=7)
+
+
+@pytest.fixture(scope="module")
+def folder(gaussian, tmp_path_factory):
+    return gaussian.write(tmp_path_factory.mktemp("release") / "out")
+
+
+def test_a_release_folder_has_its_page_and_the_receipt_its_hash(folder):
+    receipt = json.loads((folder / "receipt.json").read_text())
+    page = (folder / "report.html").read_bytes()
+    assert receipt["sha256"]["report.html"] == hashlib.sha256(page).hexdigest()
+    assert len(page) < 3_000_000
+    ss.load(folder)
+    (folder / "report.html").write_bytes(page + b" ")
+    with pytest.raises(ss.ReleaseError, match=r"report\.html is not the file"):
+        ss.load(folder)
+    (folder / "report.html").write_bytes(page)
+
+
+def test_the_page_can_be_drawn_again_to_the_byte(folder, tmp_path):
+    assert run("report", folder, "-o", tmp_path / "again.html").exit_code == 0
+    assert (tmp_path / "again.html").read_bytes() == (folder / "report.html").read_bytes()
+
+
+def test_the_policy_names_exactly_the_script_and_the_style(folder):
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert policy.startswith("default-src 'none'; ")
+    for tag, kind in (("script", "script-src"), ("style", "style-src")):
+        (inside,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{kind} 'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
+    assert not re.search(r"(src|href)=[\"'](?!#|data:,)", page)
+    assert "http" not in re.sub(r"http://www\.w3\.org/2000/svg|http-equiv", "", page)
+
+
+def test_the_page_says_what_was_promised_and_spent(folder, gaussian):
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert gaussian.receipt.promise() in text
+    for name, digest in file_hashes(folder).items():
+        assert name in text
+        assert digest in text
+    for charge in gaussian.receipt.charges:
+        assert charge.purpose in text.replace("&#x27;", "'")
+
+
+def test_shares_add_up(pure, gaussian):
+    for release in (pure, gaussian):
+        shares = [s.share for s in spending(release)]
+        assert sum(shares) == pytest.approx(1.0)
+        assert len(shares) == len(release.receipt.charges)
+    epsilons = [c.epsilon for c in pure.receipt.charges]
+    assert [s.share for s in spending(pure)] == pytest.approx([e / sum(epsilons) for e in epsilons])
+
+
+def test_pairs_that_were_not_measured_are_not_visible(rows):
+    means = ss.release(rows, schema=SCHEMA, epsilon=1.0, seed=7, method="paper", candidates="hypercube", features=3)
+    found = correlations(means, range(3))
+    off = ~np.eye(3, dtype=bool)
+    assert not found.measured[off].any()
+    assert not found.visible[off].any()
+    said = {limit.title: limit.text for limit in contents(means, {}).limits}
+    assert said["How columns go together"].startswith("None of the 3 pairs")
+
+
+def test_the_noise_of_a_correlation_is_that_of_many_releases(rows):
+    """The deviation over releases is what is stated; twice or half of it would fail."""
+    rows = rows.slice(0, 600)
+    made = [ss.release(rows, schema=SCHEMA, epsilon=8.0, delta=1e-6, seed=1) for _ in range(40)]
+    values, noise = [], []
+    for release in made:
+        scores = next(m for m in release.moments if "products" in m.measurement.purpose)
+        r = next(k for k, f in enumerate(scores.features) if f.terms == (((0, 1), (1, 1)),))
+        seen = scores.measurement.view.of(release.unit_rows()).std(axis=0)
+        values.append((scores.values[r] - scores.of(scores_rows(rows))[r]) / (seen[0] * seen[1]))
+        noise.append(correlations(release, range(3)).noise[0, 1])
+    assert np.std(values) == pytest.approx(np.mean(noise), rel=0.4)
+
+
+def scores_rows(rows):
+    return SCHEMA.to_unit({name: rows[name].to_numpy().astype(float) for name in SCHEMA.names})
+
+
+def test_a_strong_correlation_is_visible_and_first(gaussian):
+    found = correlations(gaussian, range(3))
+    assert found.visible[0, 1]
+    assert found.strongest(1) == [(0, 1)]
+    np.testing.assert_allclose(found.values, np.corrcoef(gaussian.unit_rows().T), atol=1e-12)
+
+
+def test_rows_are_embedded_to_the_bit_when_they_fit(gaussian):
+    held = embed(gaussian, SCHEMA.names, most_bytes=10**6)
+    assert held.whole
+    columns = np.frombuffer(held.data, "<f8").reshape(3, -1)
+    for name, values in zip(SCHEMA.names, columns, strict=True):
+        np.testing.assert_array_equal(values, gaussian.table[name].to_numpy())
+
+
+def test_larger_tables_are_rounded_and_then_thinned(gaussian):
+    rounded = embed(gaussian, SCHEMA.names, most_bytes=3000 * 3 * 2)
+    assert (rounded.encoding, len(rounded.chosen), rounded.whole) == ("uint16", 3000, False)
+    unit = np.frombuffer(rounded.data, "<u2").reshape(3, -1) / 65535 * 2 - 1
+    np.testing.assert_allclose(unit.T, gaussian.unit_rows(), atol=1.6e-5)
+    visits = SCHEMA.columns["visits"].from_unit(unit[2])
+    np.testing.assert_array_equal(visits, gaussian.table["visits"].to_numpy())
+    thinned = embed(gaussian, SCHEMA.names, most_bytes=100 * 3 * 2)
+    assert len(thinned.chosen) == 100
+    assert len(thinned.data) == 100 * 3 * 2
+    assert np.all(np.diff(thinned.chosen) == 30)
+
+
+def test_bins_of_whole_numbers_hold_equally_many(gaussian):
+    visits = shapes(gaussian, 3)[2]
+    values = gaussian.table["visits"].to_numpy()
+    assert 8 <= len(visits.counts) <= 21
+    np.testing.assert_array_equal(visits.counts, np.bincount(values, minlength=21)[: len(visits.counts)])
+
+
+def test_nothing_of_the_page_needs_private_rows():
+    for path in Path(report.__file__).parent.glob("*.py"):
+        assert not re.search(r"import.*\bprivate\b|from smoothsynth\.private", path.read_text()), path
+
+
+def test_names_are_escaped(tmp_path):
+    name = "</script><b onclick='x'>&amp;\"{{data}}"
+    rows = pa.table({name: np.linspace(0, 1, 50), "b": np.linspace(0, 1, 50)})
+    schema = ss.Schema({name: ss.Number(0, 1), "b": ss.Number(0, 1)})
+    release = ss.release(rows, schema=schema, epsilon=1.0, seed=1)
+    page = render(contents(release, {}))
+    assert "<b onclick" not in page
+    assert page.count("</script>") == 2
+    data = json.loads(re.search(r'id="release-data">(.*?)</script>', page, re.DOTALL)[1])
+    assert data["columns"][0]["name"] == name
+
+
+@pytest.mark.parametrize(("columns", "count"), [(260, 600), (100, 4000), (3, 400_000)])
+def test_large_tables_stay_below_three_megabytes(columns, count):
+    rng = np.random.default_rng(2)
+    names = [f"column_{k}" for k in range(columns)]
+    rows = pa.table({name: rng.uniform(size=count) for name in names})
+    schema = ss.Schema({name: ss.Number(0, 1) for name in names})
+    release = ss.release(rows, schema=schema, epsilon=1.0, delta=1e-6, seed=1)
+    page = render(contents(release, {}))
+    assert 1_000_000 < len(page.encode()) < 3_000_000
+    assert ("100 of 260 columns are shown." in page) == (columns == 260)
+
+
+def test_the_owners_page_is_kept_apart(folder, rows, tmp_path):
+    pa.csv = __import__("pyarrow.csv").csv
+    private = tmp_path / "rows.csv"
+    pa.csv.write_csv(rows, private)
+    refused = run("report", folder, "--with-private", private, "-o", folder / "owner.html")
+    assert refused.exit_code == 1
+    assert "inside a release folder" in refused.stderr
+    assert not (folder / "owner.html").exists()
+    inner = tmp_path / "other"
+    assert run("report", folder, "--with-private", private, "-o", inner / "owner.html").exit_code == 1
+    shown = run("report", folder, "--with-private", private, "-o", tmp_path / "owner.html")
+    assert shown.exit_code == 0, shown.output
+    owner = tmp_path / "owner.html"
+    assert stat.S_IMODE(owner.stat().st_mode) == 0o600
+    text = owner.read_text(encoding="utf-8")
+    assert text.count("NOT FOR RELEASE") >= 3
+    assert "<title>NOT FOR RELEASE" in text
+    data = json.loads(re.search(r'id="release-data">(.*?)</script>', text, re.DOTALL)[1])
+    assert data["private"]["correlations"][0] == pytest.approx(np.corrcoef(scores_rows(rows).T)[0, 1])
+    assert "NOT FOR RELEASE" not in (folder / "report.html").read_text(encoding="utf-8")
+    again = run("report", folder, "--with-private", private, "-o", owner)
+    assert "exists already" in again.stderr
+    assert run("report", folder, "-o", owner, "--force").exit_code == 0
+    assert "NOT FOR RELEASE" not in owner.read_text(encoding="utf-8")
+
+
+def test_the_owner_must_name_the_table_of_the_release(folder, rows, tmp_path):
+    pa.parquet = __import__("pyarrow.parquet").parquet
+    pa.parquet.write_table(rows.slice(0, 2999), tmp_path / "rows.parquet")
+    shown = run("report", folder, "--with-private", tmp_path / "rows.parquet", "-o", tmp_path / "owner.html")
+    assert shown.exit_code == 1
+    assert "made from 3,000 rows; this table has 2,999" in shown.stderr
+    assert list(tmp_path.iterdir()) == [tmp_path / "rows.parquet"]
+
+
+def test_a_page_is_not_put_over_a_folder_or_a_file(folder, tmp_path):
+    assert "is a folder" in run("report", folder, "-o", tmp_path).stderr
+    assert run("report", folder, "-o", tmp_path / "missing" / "page.html").exit_code == 1
+    assert run("report", tmp_path, "-o", tmp_path / "page.html").exit_code == 1
+
+
+def test_columns_of_every_kind(tmp_path):
+    import datetime
+
+    rng = np.random.default_rng(4)
+    schema = ss.Schema(
+        {
+            "sex": ss.Category(["female", "male", "</script>"]),
+            "income": ss.Number(10, 1e6, transform="log"),
+            "smoker": ss.Boolean(),
+            "admitted": ss.Date("2020-01-01", "2021-12-31"),
+            "weight": ss.Number(30, 200, nullable=True),
+            "stage": ss.Integer(1, 4, nullable=True),
+        }
+    )
+    rows = pa.table(
+        {
+            "sex": rng.choice(["female", "male"], 900),
+            "income": rng.lognormal(10, 1, 900),
+            "smoker": rng.random(900) < 0.3,
+            "admitted": [datetime.date(2020, 1, 1) + datetime.timedelta(int(k)) for k in rng.integers(0, 700, 900)],
+            "weight": [None if k % 9 == 0 else 70.0 for k in range(900)],
+            "stage": rng.integers(1, 5, 900),
+        }
+    )
+    release = ss.release(rows, schema=schema, epsilon=4.0, delta=1e-6, seed=1)
+    said = contents(release, {})
+    assert [shape.name for shape in said.shapes] == ["income", "smoker"]
+    plain = {column.name: column for column in said.others}
+    assert set(plain) == {"sex", "admitted", "weight", "stage"}
+    assert sum(plain["sex"].shares) == pytest.approx(1.0)
+    assert all(noise > 0 for noise in plain["sex"].noise)
+    assert (plain["admitted"].labels[0], plain["admitted"].labels[-1]) == ("2020-01-01", "2021-12-31")
+    assert plain["weight"].missing == pytest.approx(1 / 9, abs=0.05)
+    release.write(tmp_path / "out")
+    from pyarrow import parquet
+
+    parquet.write_table(rows, tmp_path / "rows.parquet")
+    shown = run("report", tmp_path / "out", "--with-private", tmp_path / "rows.parquet", "-o", tmp_path / "owner.html")
+    assert shown.exit_code == 0, shown.stderr
+
+
+def test_without_a_column_of_numbers_there_is_still_a_page():
+    schema = ss.Schema({"sex": ss.Category(["female", "male"]), "site": ss.Category(["a", "b", "c"])})
+    rows = pa.table({"sex": ["female", "male"] * 100, "site": ["a", "b", "c", "a"] * 50})
+    page = render(contents(ss.release(rows, schema=schema, epsilon=2.0, seed=1), {}))
+    assert '<section id="ask" aria-labelledby="ask-title" hidden>' in page
+    assert "There is no column of numbers" in page
