@@ -55,7 +55,7 @@ def _below(x: float, times: int = 1) -> float:
     return x
 
 
-def synthesize(table: pl.DataFrame, algorithm, *, bins: int, rho: float) -> pl.DataFrame:
+def synthesize(table: pl.DataFrame, algorithm, *, bins: list[int], rho: float) -> pl.DataFrame:
     """Return as many rows of bin numbers as the table has."""
     context = dp.Context.compositor(
         data=table.lazy().cast(pl.Float64),
@@ -63,10 +63,12 @@ def synthesize(table: pl.DataFrame, algorithm, *, bins: int, rho: float) -> pl.D
         privacy_loss=dp.loss_of(rho=rho),
     )
     # Values are whole numbers and decoding is uniform between cuts: halves make bin k the interval (k - 1/2, k + 1/2].
-    cuts = [k + 0.5 for k in range(bins - 1)]
-    query = context.query(rho=rho).contingency_table(cuts=dict.fromkeys(table.columns, cuts), algorithm=algorithm)
-    rows = query.release().synthesize(rows=len(table))
-    return rows.select(pl.all().round().clip(0, bins - 1).cast(pl.Int64))
+    cuts = {name: [k + 0.5 for k in range(n - 1)] for name, n in zip(table.columns, bins, strict=True)}
+    rows = (
+        context.query(rho=rho).contingency_table(cuts=cuts, algorithm=algorithm).release().synthesize(rows=len(table))
+    )
+    clipped = [pl.col(name).round().clip(0, n - 1).cast(pl.Int64) for name, n in zip(table.columns, bins, strict=True)]
+    return rows.select(clipped)
 
 
 if __name__ == "__main__":
@@ -80,7 +82,8 @@ if __name__ == "__main__":
     else:
         # Pairs, the default of the other two AIMs; every triple of 32 bins would hold 42 GB of counts for 100 columns.
         algorithm = dp.mbi.AIM(queries=2)
-    rows = synthesize(table, algorithm, bins=job["bins"], rho=rho)
+    bins = job["bins"] if isinstance(job["bins"], list) else [job["bins"]] * len(table.columns)
+    rows = synthesize(table, algorithm, bins=bins, rho=rho)
     seconds = time.process_time() - started
     rows.select(table.columns).write_csv(job["output"])
     Path(job["report"]).write_text(json.dumps({"seconds": seconds}), encoding="utf-8")

@@ -14,10 +14,10 @@ from snsynth import Synthesizer, TableTransformer
 from snsynth.transform import BinTransformer
 
 
-def synthesize(table: pd.DataFrame, synthesizer, *, bins: int) -> pd.DataFrame:
+def synthesize(table: pd.DataFrame, synthesizer, *, bins: list[int]) -> pd.DataFrame:
     """Return as many rows of bin numbers as the table has."""
     # Bins are decoded to their middle: bin k of these bounds is (k - 1/2, k + 1/2), so the middle is its number.
-    transformers = [BinTransformer(bins=bins, lower=-0.5, upper=bins - 0.5) for _ in table.columns]
+    transformers = [BinTransformer(bins=count, lower=-0.5, upper=count - 0.5) for count in bins]
     synthesizer.fit(table, transformer=TableTransformer(transformers), preprocessor_eps=0.0)
     rows = pd.DataFrame(synthesizer.sample(len(table)))
     return rows.set_axis(table.columns, axis=1).round().astype(int)
@@ -30,7 +30,8 @@ if __name__ == "__main__":
     name = job["method"].removeprefix("smartnoise-")
     synthesizer = Synthesizer.create(name, epsilon=job["epsilon"], delta=job["delta"])
     started = time.process_time()
-    rows = synthesize(table, synthesizer, bins=job["bins"])
+    bins = job["bins"] if isinstance(job["bins"], list) else [job["bins"]] * table.shape[1]
+    rows = synthesize(table, synthesizer, bins=bins)
     seconds = time.process_time() - started
     rows.to_csv(job["output"], index=False)
     Path(job["report"]).write_text(json.dumps({"seconds": seconds}), encoding="utf-8")

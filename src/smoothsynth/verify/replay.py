@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.lattice import LATTICE
+from smoothsynth.sampling import look_of
 from smoothsynth.synthesis.kept_views import learn_through
 from smoothsynth.synthesis.model import empty_model
 from smoothsynth.synthesis.sample import generator
@@ -47,7 +48,7 @@ def replay(evidence: Evidence) -> Replay:
         zip(evidence.moments, evidence.earlier or evidence.moments, strict=True), start=1
     ):
         view = noisy.measurement.view
-        kind = _kind(view)
+        kind = look_of(view)
         if view is not None:
             difference = _difference(view, origin.look(kind, source.measurement, source.rows))
             views, farthest = views + 1, max(farthest, difference)
@@ -115,15 +116,6 @@ def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
     words = f"Drawn again from the moments and the seed, {exact / total:.1%} of {total:,} values are equal and "
     words += f"{near / total:.1%} within 1e-6."
     return Check(name, "passed" if near == total else "warning", words)
-
-
-def _kind(view: View | None) -> str | None:
-    """Tell a look by its view: rows cut to a length are scores, one pooled coordinate is lengths, else ranks."""
-    if view is None:
-        return None
-    if view.pooled:
-        return "lengths"
-    return "ranks" if view.radius is None else "scores"
 
 
 def _difference(stated: View, chosen: View | None) -> int:

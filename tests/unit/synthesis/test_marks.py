@@ -1,0 +1,102 @@
+"""Categories and missing values in the model: shares, dependence level by level, rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import smoothsynth as ss
+from smoothsynth.synthesis.columns import flat_columns
+from smoothsynth.synthesis.copula import denoise
+from smoothsynth.synthesis.placing import choose_levels, place, scores
+from smoothsynth.synthesis.shares import where_there
+
+
+def even(count):
+    return np.full(count, 1.0 / count)
+
+
+@pytest.mark.parametrize("wanted", [[0.5, 0.5], [0.9, 0.07, 0.03], [0.998, 0.001, 0.001]])
+@pytest.mark.parametrize("none", [False, True])
+def test_levels_have_their_shares(wanted, none):
+    drawn = np.random.default_rng(1).standard_normal((4000, len(wanted) - none))
+    marks = choose_levels(drawn, np.array(wanted), even(4000))
+    np.testing.assert_allclose(marks.mean(axis=0), wanted[: len(wanted) - none], atol=1e-3)
+    assert set(np.unique(marks)) <= {0.0, 1.0}
+    assert marks.sum(axis=1).max() <= 1.0
+    if not none:
+        assert marks.sum(axis=1).min() == 1.0
+
+
+def test_a_level_follows_its_score():
+    rng = np.random.default_rng(2)
+    drawn = rng.standard_normal((5000, 3))
+    marks = choose_levels(drawn, np.array([0.2, 0.3, 0.5]), even(5000))
+    for level in range(3):
+        assert drawn[marks[:, level] == 1.0, level].mean() > drawn[marks[:, level] == 0.0, level].mean() + 0.8
+
+
+def test_rows_of_a_flat_model_obey_the_schema():
+    schema = ss.Schema({"a": ss.Category(["x", "y", "z"], nullable=True), "b": ss.Number(0, 1, nullable=True)})
+    columns = flat_columns(schema).with_shares({0: 0.2, 1: 0.3, 2: 0.1, 4: 0.25})
+    rows = place(scores(2000, 5, generator=np.random.default_rng(0)), columns)
+    np.testing.assert_allclose(rows[:, [0, 1, 2, 4]].mean(axis=0), [0.2, 0.3, 0.1, 0.25], atol=2e-3)
+    assert np.all(rows[rows[:, 4] == 1.0, 3] == 0.0)
+    np.testing.assert_array_equal(schema.snap(rows), rows)
+
+
+def test_moments_where_a_value_is_there():
+    values = np.concatenate([np.full(30, 0.0), np.full(70, 0.8)])  # thirty are missing
+    squares = 2 * values**2 - 1
+    value, noise = where_there(float(squares.mean()), 0.07, missing=0.3, centre=-1.0)
+    assert value == pytest.approx(2 * 0.8**2 - 1)
+    assert noise == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("rank", "strength"), [(1, 3.0), (20, 3.0)])
+def test_shrinking_beats_noise_whether_few_or_all_directions_carry_the_signal(rank, strength):
+    rng, d = np.random.default_rng(3), 20
+    off, errors = ~np.eye(d, dtype=bool), []
+    for _ in range(10):
+        factors = rng.normal(size=(d, rank))
+        signal = factors @ factors.T * off
+        signal *= strength / np.sqrt(np.mean(signal[off] ** 2))
+        noise = np.triu(rng.normal(size=(d, d)), 1)
+        errors.append(np.mean((denoise(signal + noise + noise.T, 1.0) - signal)[off] ** 2))
+    assert np.mean(errors) < (0.5 if rank == 1 else 0.97)
+    noise = np.triu(rng.normal(size=(d, d)), 1)
+    assert np.abs(denoise(noise + noise.T, 1.0)).max() < 1.5
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(5)
+    ward = rng.choice(["a", "b", "c"], 6000, p=[0.5, 0.3, 0.2])
+    urgent = rng.random(6000) < np.where(ward == "c", 0.8, 0.2)
+    stay = rng.normal(5, 1, 6000) + 3 * (ward == "b")
+    stay[rng.random(6000) < 0.2] = np.nan
+    return pd.DataFrame({"ward": ward, "urgent": urgent, "stay": stay})
+
+
+SCHEMA = ss.Schema(
+    {"ward": ss.Category(["a", "b", "c"]), "urgent": ss.Boolean(), "stay": ss.Number(0, 20, nullable=True)}
+)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_mixed_release_keeps_shares_group_means_and_pairs(table, delta):
+    made = ss.release(table, schema=SCHEMA, epsilon=20.0, delta=delta, seed=1).to_pandas()
+    for ward in "abc":
+        real, synthetic = table[table.ward == ward], made[made.ward == ward]
+        assert len(synthetic) / 6000 == pytest.approx(len(real) / 6000, abs=0.02)
+        assert synthetic.stay.mean() == pytest.approx(real.stay.mean(), abs=0.5)
+        assert synthetic.urgent.astype(float).mean() == pytest.approx(real.urgent.mean(), abs=0.08)
+    assert made.stay.isna().mean() == pytest.approx(0.2, abs=0.02)
+
+
+def test_a_table_of_categories_only(table):
+    schema = ss.Schema({"ward": SCHEMA.columns["ward"]})
+    plan = ss.plan(schema, 6000, epsilon=1.0, delta=1e-6)
+    assert len(plan.measurements) == 1
+    made = ss.release(table[["ward"]], schema=schema, epsilon=1.0, seed=1).to_pandas()
+    shares = made.ward.value_counts(normalize=True)
+    assert shares["a"] == pytest.approx(0.5, abs=0.03)

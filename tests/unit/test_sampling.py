@@ -1,0 +1,52 @@
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import smoothsynth as ss
+
+SCHEMA = ss.Schema({"age": ss.Number(0, 100), "sex": ss.Category(["f", "m"]), "pulse": ss.Integer(30, 200)})
+
+
+@pytest.fixture(scope="module")
+def release():
+    rng = np.random.default_rng(1)
+    age, sex = rng.uniform(20, 80, 4000), rng.choice(["f", "m"], 4000, p=[0.7, 0.3])
+    frame = pd.DataFrame({"age": age, "sex": sex, "pulse": rng.normal(60, 5, 4000) + 20 * (sex == "f")})
+    return ss.release(frame, schema=SCHEMA, epsilon=20.0, delta=1e-6, seed=1)
+
+
+def test_more_rows_are_like_the_released_ones(release):
+    more = release.sample(9_000, seed=3)
+    assert more.num_rows == 9_000
+    assert more.schema.names == release.to_arrow().schema.names
+    assert np.mean(more["age"].to_numpy()) == pytest.approx(np.mean(release.to_arrow()["age"].to_numpy()), abs=1.0)
+    assert more.equals(release.sample(9_000, seed=3))
+
+
+def test_rows_that_fit(release):
+    women = release.sample(500, where={"sex": "f", "age": (30, 40)}, seed=1)
+    assert women.num_rows == 500
+    assert set(women["sex"].to_pylist()) == {"f"}
+    ages = women["age"].to_numpy()
+    assert 30 <= ages.min() <= ages.max() <= 40
+    men = release.sample(500, where=lambda t: np.array(t["sex"].to_pylist()) == "m", seed=1)
+    assert np.mean(women["pulse"].to_numpy()) > np.mean(men["pulse"].to_numpy()) + 10
+
+
+def test_what_cannot_be_drawn_is_said(release):
+    with pytest.raises(ss.SchemaError, match="Did you mean 'age'"):
+        release.sample(5, where={"aeg": (1, 2)})
+    with pytest.raises(ss.PlanError, match="Only 0 of"):
+        release.sample(5, where=lambda t: np.zeros(t.num_rows, dtype=bool))
+    with pytest.raises(ss.PlanError, match="whole number"):
+        release.sample(0)
+    paper = ss.release(
+        pa.table({"a": [0.1, 0.5] * 50}),
+        schema=ss.Schema({"a": ss.Number(0, 1)}),
+        epsilon=1.0,
+        method="paper",
+        candidates="hypercube",
+    )
+    with pytest.raises(ss.PlanError, match="weighing candidates"):
+        paper.sample(5)
