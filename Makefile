@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: bench-engines help picture demo browser java test slow lint types format audit bench-accuracy bench-coverage bench-speed faults clean
+.PHONY: bench-engines help docs figures picture demo browser java test slow lint types format audit bench-accuracy bench-coverage bench-speed faults clean
 
 help: ## Show what can be done
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -16,6 +16,10 @@ $(VENV)/.core: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
@@ -37,7 +41,7 @@ java: ## Find Java 17 or later for the tests of the Spark engine, or install it
 	  || echo "No Java can be had here: the tests of the Spark engine are skipped."
 
 test: $(VENV)/.dev browser java ## Install, and run the tests
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto
 
 slow: $(VENV)/.dev ## Run the long statistical, fault and benchmark tests
 	$(BIN)/python -m pytest -n auto -m slow
@@ -74,6 +78,14 @@ faults: $(VENV)/.dev ## Kill, interrupt and starve hundreds of releases, and loo
 
 clean: ## Remove what was built
 	rm -rf $(VENV) build dist demo-release .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(VENV)/.docs ## Build the documentation site into build/site
+	$(BIN)/mkdocs build --quiet --strict
+	@echo "Open build/site/index.html; to search in it, serve it: $(PYTHON) -m http.server --directory build/site"
+
+figures: $(VENV)/.dev ## Draw the figures of the page on the method again
+	$(BIN)/python -m benchmarks.figures
 
 picture: $(VENV)/.dev ## Draw the picture of the README again
 	$(BIN)/python -m benchmarks.picture

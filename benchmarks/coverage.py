@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 REAL = ("wdbc", "ctg", "pks", "crm")
 BUDGETS = ((1.0, 1e-10), (1.0, 0.0), (4.0, 1e-6))
 WIDTHS = (0.25, 0.5, 1.0)
-COUNTS, CORRELATIONS = 40, 20
+COUNTS, CORRELATIONS = 12, 8
 # A release is asked one in so many of the questions.
 SHARE = 10
 

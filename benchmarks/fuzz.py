@@ -4,8 +4,8 @@
 
 Valid files are damaged by a seeded mutator, by bytes and by structure: schema files, CSV and Parquet tables, and the
 JSON and Parquet files of release folders, whose hashes are made right again so that the damage is really read; and
-queries in SQL. What is accepted is then used. Anything but an accepted input or an error of smoothsynth's own is
-*unhandled*, and must not occur; nor may an error chain of a table show a value of it.
+queries in SQL and questions. What is accepted is then used. Anything but an accepted input or an error of smoothsynth's
+own is *unhandled*, and must not occur; nor may an error chain of a table show a value of it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 import smoothsynth as ss
 from smoothsynth.basis import total_degree
@@ -33,6 +34,7 @@ from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.private.draft import draft_schema
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.table import open_table
+from smoothsynth.schema.column import outside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,6 +52,13 @@ VALUES: list[Any] = [
     "1", "../../x", "\ud800", "a\x00b", "number", "discrete gaussian", "cube", [], {}, [0], [[0]], [[[0, 1]]], {"a": 1},
 ]  # fmt: skip
 
+EXPRESSIONS = [
+    "avg ( exp ( - power ( ( age - 50 ) / 10 , 2 ) ) )",
+    "avg ( age * visits ) / avg ( visits ) - sqrt ( avg ( age ) )",
+    "avg ( age >= 50 and not age < 60 or visits between 1 and 3 )",
+    'avg ( case when age > 50 then "visits" else floor ( age ) end ) ** 2',
+    "avg ( least ( age , 3e2 , greatest ( visits , .5 ) ) + abs ( ln ( 1 + age ) ) )",
+]
 QUERIES = [
     "select avg(age), count(*) from synthetic where visits > 3",
     "with x as (select age as a from synthetic) select max(a) from x group by a order by 1 limit 5",
@@ -175,10 +184,11 @@ def use_schema(schema: ss.Schema) -> None:
     """Write, read and use a schema that was accepted."""
     assert ss.Schema.parse(schema.to_toml()) == schema
     values = np.array([np.nan, -np.inf, np.inf, 0.0, 1e308])
-    for column in schema.columns.values():
-        unit = column.to_unit(values)
-        assert np.all(np.abs(column.snap(unit)) <= 1)
-        assert np.all(column.from_unit(unit) <= column.upper)
+    for cells in (values, np.array(["x", None, "", "0", "2020-01-01"], dtype=object)):
+        unit = schema.snap(schema.to_unit(dict.fromkeys(schema.names, cells)))
+        assert np.all(np.abs(unit) <= 1)
+        made = pa.table(schema.from_unit(unit))
+        assert not any(outside(column, made[name]) for name, column in schema.columns.items())
 
 
 def use_release(release: ss.Release) -> None:
@@ -356,15 +366,38 @@ def fuzz_sql(place: Path, inputs: int, rng: np.random.Generator) -> Count:
     return count
 
 
+def fuzz_expression(place: Path, inputs: int, rng: np.random.Generator) -> Count:
+    """Damage questions; what is accepted must have an interval around its value, all of finite numbers."""
+    make_releases(place)
+    count, release = Count("question"), ss.load(place / "release0")
+    for _ in range(inputs):
+        one, other = (EXPRESSIONS[int(i)] for i in rng.integers(0, len(EXPRESSIONS), 2))
+        question = (
+            spliced(one, other, rng)
+            if rng.random() < 0.5
+            else damaged_bytes(one.encode(), rng).decode(errors="replace")
+        )
+        count.tally(lambda question=question: use_estimate(release.answer(question)))
+    return count
+
+
+def use_estimate(found: ss.Estimate) -> None:
+    """Read all that an estimate says."""
+    json.dumps(found.as_dict(), allow_nan=False)
+    assert found.low <= found.value <= found.high
+    assert found.in_words()
+
+
 # How a total is divided: the cheap ones get more.
 TARGETS = {
-    "schema": (fuzz_schema, 0.25),
+    "schema": (fuzz_schema, 0.23),
     "facts": (fuzz_facts, 0.15),
     "csv": (fuzz_csv, 0.25),
     "parquet": (fuzz_parquet, 0.15),
     "release": (fuzz_release, 0.12),
     "verify": (fuzz_verify, 0.04),
     "sql": (fuzz_sql, 0.04),
+    "expression": (fuzz_expression, 0.02),
 }
 
 

@@ -1,5 +1,6 @@
 import contextlib
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -14,6 +15,22 @@ import smoothsynth as ss
 # A slow machine is not a failure.
 settings.register_profile("smoothsynth", deadline=None)
 settings.load_profile("smoothsynth")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Run all tests that name a cluster in one process, so that each cluster is started once.
+
+    The marks of xdist would say the same, but xdist 3.8 writes them where pytest 9.2 no longer looks.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByCluster(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            cluster = re.search(r"spark|dask", nodeid)
+            return cluster[0] if cluster else nodeid
+
+    return ByCluster(config, log)
 
 
 @pytest.fixture

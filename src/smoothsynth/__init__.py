@@ -8,8 +8,10 @@ release = ss.release(frame, schema=schema, epsilon=1.0, seed=7)
 release.write("out/")
 """
 
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth import adapters, federated
 from smoothsynth.answer.estimate import Estimate
-from smoothsynth import federated
 from smoothsynth.errors import (
     BudgetError,
     DataError,
@@ -31,6 +33,9 @@ from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Numbe
 from smoothsynth.updates import UpdateCost, update, update_cost
 from smoothsynth.verify import Check, Verification, verify
 from smoothsynth.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from smoothsynth.adapters.scikit_learn import Synthesizer as Synthesizer
 
 __all__ = [
     "Boolean",
@@ -59,6 +64,7 @@ __all__ = [
     "UpdateCost",
     "Verification",
     "__version__",
+    "adapters",
     "federated",
     "load",
     "plan",
@@ -68,3 +74,16 @@ __all__ = [
     "update_cost",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn is optional, and slow to import.
+    if name != "Synthesizer":
+        raise AttributeError(f"module 'smoothsynth' has no attribute {name!r}")
+    try:
+        from smoothsynth.adapters.scikit_learn import Synthesizer
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "sklearn":
+            raise
+        raise ImportError("Synthesizer needs scikit-learn. Run: pip install 'smoothsynth[sklearn]'") from None
+    return Synthesizer

@@ -100,6 +100,11 @@ class Plan:
 
         return plan_text(self)
 
+    def _repr_html_(self) -> str:
+        from smoothsynth.notebook import plan_html
+
+        return plan_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Forecast:

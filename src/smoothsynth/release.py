@@ -159,6 +159,12 @@ class Release:
 
         return polars.from_arrow(self.table)
 
+    def to(self, frame: Any) -> Any:
+        """Return the synthetic rows as the same kind of frame as `frame`, of whatever library (docs/adapters.md)."""
+        from smoothsynth.adapters.frames import like
+
+        return like(frame, self.table)
+
     def unit_rows(self) -> NDArray[Any]:
         """Return the synthetic rows as points of the cube."""
         return self.schema.to_unit({name: self.table[name] for name in self.schema.names})
@@ -215,6 +221,14 @@ class Release:
 
         return regress(self, target, on=on, confidence=confidence)
 
+    def sample(
+        self, rows: int, *, where: Mapping[str, Any] | Callable[[Any], Any] | None = None, seed: int | None = None
+    ) -> pyarrow.Table:
+        """Draw more rows from the model of the release, or such as fit: `where={"sex": "f", "age": (50, 60)}`."""
+        from smoothsynth.sampling import sample
+
+        return sample(self, rows, where=where, seed=seed)
+
     def sql(self, query: str) -> pyarrow.Table:
         """Answer one SELECT over the table `synthetic` on DuckDB; `sum(weight())` counts in private rows."""
         from smoothsynth.sql import sql
@@ -265,6 +279,11 @@ class Release:
             f"<Release: {self.table.num_rows:,} synthetic rows x {len(self.schema.names)} columns, "
             f"epsilon={self.receipt.budget.epsilon:g}{delta}>"
         )
+
+    def _repr_html_(self) -> str:
+        from smoothsynth.notebook import release_html
+
+        return release_html(self)
 
 
 def sha256(path: Path) -> str:

@@ -20,16 +20,25 @@ LAYERS = [
     ["subspace"],
     ["designs", "study"],
     ["private", "synthesis", "plan", "release"],
-    ["forecast", "loading", "stages", "answer"],
+    ["forecast", "loading", "stages", "answer", "sampling", "notebook"],
     ["pipeline", "verify", "sql", "report"],
-    ["federated", "updates"],
+    ["federated", "updates", "adapters"],
     ["paper"],
     ["demo", "audit"],
     ["cli_paper", "cli_ledger", "cli_audit", "cli_verify", "cli_answer", "cli_report", "cli_federated", "cli_update"],
     ["cli"],
 ]
 # Seen by a lower layer only inside functions, for printing and asking.
-PRINTING = {("plan", "forecast"), ("release", "sql"), ("release", "answer"), ("release", "report")}
+PRINTING = {
+    ("plan", "forecast"),
+    ("release", "sql"),
+    ("release", "answer"),
+    ("release", "report"),
+    ("release", "sampling"),
+    ("plan", "notebook"),
+    ("release", "notebook"),
+    ("release", "adapters"),
+}
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SOURCES = sorted(ROOT.rglob("*.py"))
 
@@ -111,6 +120,22 @@ def test_only_its_engine_imports_the_library_of_a_cluster(library, engine):
     assert uses(pattern, outside=()) == {engine}
 
 
+@pytest.mark.parametrize(
+    ("library", "adapters"),
+    [
+        ("sklearn", {"adapters/scikit_learn.py"}),
+        ("snsynth", {"adapters/smartnoise.py"}),
+        ("narwhals", {"adapters/frames.py"}),
+        ("yaml", {"adapters/dpsynth.py"}),
+        ("sdv", set()),
+        ("dpsynth", set()),
+    ],
+)
+def test_only_its_adapter_imports_the_library_of_a_tool(library, adapters):
+    pattern = rf"(?m)^\s*(import|from) {library}\b|import_module\(.{library}"
+    assert uses(pattern, outside=()) == adapters
+
+
 def test_a_release_is_verified_without_private_rows():
     for path in ROOT.rglob("verify/**/*.py"):
         assert not {"private", "pipeline"} & set(imported_rooms(path)), path
@@ -127,7 +152,7 @@ def test_heavy_modules_are_imported_late():
 
     code = (
         "import sys, smoothsynth; heavy = 'pyarrow opendp highspy pandas polars duckdb pyspark dask distributed "
-        "scipy rich typer cryptography'.split(); "
+        "scipy rich typer cryptography sklearn snsynth sdv narwhals yaml'.split(); "
         "print([m for m in heavy if m in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

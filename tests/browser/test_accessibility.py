@@ -15,7 +15,7 @@ def test_no_violation(visit, folders, scheme, width):
 
 
 def test_an_error_is_announced(visit, folders):
-    page = visit(folders["gaussian"] / "report.html").page
+    page = visit(folders["gaussian"] / "report.html", scheme="dark").page
     page.fill("#expression", "avg(agee)")
     page.wait_for_selector("#expression[aria-invalid=true]")
     assert page.get_attribute("#expression-error", "role") == "alert"

@@ -32,6 +32,7 @@ REFUSED = [
     "avg(age and visits)",
     "avg(1 / (age - age))",
     "avg(sin(1000 * age))",
+    "avg(1 / (age - age) > 2)",
     "expp(age)",
     "avg(age) ; drop",
     "avg(power(age))",

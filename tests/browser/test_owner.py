@@ -44,7 +44,9 @@ def test_it_compares(visit, owners, people):
     page = visit(owners).drawn().page
     assert page.locator("#shapes .real-line").count() == 4
     first = page.locator("#questions tbody tr").first
-    assert float(first.locator("td.real").inner_text().replace(",", "")) == pytest.approx(people["age"].clip(0, 120).mean(), rel=0.02)
+    assert float(first.locator("td.real").inner_text().replace(",", "")) == pytest.approx(
+        people["age"].clip(0, 120).mean(), rel=0.02
+    )
     assert (
         page.locator("#questions tbody tr").count()
         == page.get_by_text("inside", exact=True).count() + page.locator(".missed").count()

@@ -21,7 +21,6 @@ from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.table import open_table
 
 dataframe = pytest.importorskip("dask.dataframe")
-pytestmark = pytest.mark.xdist_group("dask_client")
 
 HOSTILE = "SENTINELTEXT"
 SCHEMA = ss.Schema({"age": ss.Number(0, 120), "dose": ss.Number(-4, 4)})
@@ -125,7 +124,8 @@ def test_wrong_frames_are_refused(rows, dask_client):
         LocalEngine().sums(open_table(frame, SCHEMA), FEATURES)
 
 
-def test_a_cluster_that_goes_away(folder, tmp_path):
+def test_a_cluster_that_goes_away(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("smoothsynth.private.engines.dask.CONNECT_SECONDS", 2.0)
     distributed = pytest.importorskip("distributed")
     ledger = tmp_path / "people.ledger"
     LedgerFile.create(ledger, ss.Budget(3.0))

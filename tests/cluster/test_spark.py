@@ -26,8 +26,6 @@ from smoothsynth.private.engines.spark import SparkEngine
 from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.table import open_table
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 HOSTILE_TEXT = "SENTINELTEXT"
 SCHEMA = ss.Schema({"age": ss.Number(0, 120), "dose": ss.Number(-4, 4), "visits": ss.Integer(0, 20)})
 FEATURES = total_degree(3, 3)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 pyspark = pytest.importorskip("pyspark")
-pytestmark = pytest.mark.xdist_group("spark")
 
 # In a process of its own: there is one Spark context in a process, and this one is lost on purpose.
 SCRIPT = """

@@ -26,7 +26,7 @@ from smoothsynth.private.engines.dask import DaskEngine
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.spark import SparkEngine
 from smoothsynth.private.table import Table, open_table
-from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
+from smoothsynth.schema import Integer, Number, Schema
 from smoothsynth.view import KNOTS, PIECE, View
 
 SCHEMA = Schema(
@@ -256,13 +256,7 @@ def seen(values):
     return {name: sums_by_hand(values, features, view) for name, (view, features) in VIEWS.items()}
 
 
-# The tests of one cluster stay together, so that it is started once.
-@pytest.fixture(
-    params=[
-        pytest.param(name, marks=[pytest.mark.xdist_group(entry.cluster)] if entry.cluster else [])
-        for name, entry in ENGINES.items()
-    ]
-)
+@pytest.fixture(params=ENGINES)
 def engine(request):
     entry = ENGINES[request.param]
     return entry.make(request.getfixturevalue(entry.cluster)) if entry.cluster else entry.make()
@@ -283,14 +277,7 @@ def test_every_kind_of_feature_gives_the_sums_computed_by_hand(engine, features,
     assert engine.sums(table, FEATURES[features]).unseal() == by_hand[features]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xdist_group(entry.cluster)] if entry.cluster else [])
-        for name, entry in ENGINES.items()
-        if entry.frame
-    ],
-)
+@pytest.mark.parametrize("name", [name for name, entry in ENGINES.items() if entry.frame])
 def test_a_frame_of_the_cluster_gives_the_sums_computed_by_hand(name, request, values, seen, tmp_path):
     entry = ENGINES[name]
     cluster = request.getfixturevalue(entry.cluster) if entry.cluster else None
@@ -345,45 +332,6 @@ def test_sums_add_up_over_parts(values, by_hand):
         first + LocalEngine().sums(parts[0], features[:3])
     with pytest.raises(TypeError):
         first + 1
-
-
-MIXED = Schema(
-    {
-        "height": Number(120.0, 210.0, nullable=True),
-        "ward": Category(["north", "south", "west"], other="west"),
-        "smokes": Boolean(),
-        "born": Date("1920-01-01", "2026-01-01"),
-        "seen": Datetime("2020-01-01T00:00:00", "2026-01-01T00:00:00"),
-    }
-)
-
-
-def mixed_rows():
-    rng = np.random.default_rng(4)
-    heights = rng.normal(165, 25, ROWS)
-    return pa.table(
-        {
-            "height": pa.array(heights, mask=heights > 190),
-            "ward": pa.array(rng.choice(["north", "south", "west", "elsewhere"], ROWS).tolist()),
-            "smokes": pa.array(rng.random(ROWS) < 0.3),
-            "born": pa.array(rng.integers(-10_000, 15_000, ROWS).astype("int32")).cast(pa.date32()),
-            "seen": pa.array(rng.integers(1_600_000_000, 1_750_000_000, ROWS) * 1_000_000).cast(pa.timestamp("us")),
-        }
-    )
-
-
-def test_every_type_of_column(engine, request, tmp_path):
-    rows, features = mixed_rows(), total_degree(2, MIXED.dimensions)
-    (tmp_path / "many").mkdir()
-    for i in range(3):
-        pq.write_table(rows.slice(100 * i, 100), tmp_path / "many" / f"{i}.parquet")
-    exact = LocalEngine().sums(open_table(rows, MIXED), features).unseal()
-    assert engine.sums(open_table(tmp_path / "many", MIXED), features).unseal() == exact
-    entry = ENGINES[request.node.callspec.params["engine"]]
-    if entry.frame:
-        cluster = request.getfixturevalue(entry.cluster) if entry.cluster else None
-        table = open_table(entry.frame(tmp_path / "many", cluster), MIXED)
-        assert engine.sums(table, features).unseal() == exact
 
 
 def test_every_engine_says_how_far_it_is(engine, values, tmp_path):

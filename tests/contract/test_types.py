@@ -214,9 +214,7 @@ ENGINES = {
 }
 
 
-@pytest.fixture(
-    params=[pytest.param(n, marks=[pytest.mark.xdist_group(c)] if c else []) for n, (_, c) in ENGINES.items()]
-)
+@pytest.fixture(params=ENGINES)
 def engine(request):
     make, cluster = ENGINES[request.param]
     return make(request.getfixturevalue(cluster)) if cluster else make()
@@ -248,7 +246,6 @@ def test_duckdb_with_an_enumeration(by_hand):
     check(LocalEngine(), connection.sql("select * replace (sex::kind as sex) from rows"), by_hand)
 
 
-@pytest.mark.xdist_group("spark")
 def test_frames_of_spark(spark, by_hand, tmp_path):
     pq.write_table(arrow_table(), tmp_path / "rows.parquet")
     check(SparkEngine(spark), spark.read.parquet(str(tmp_path / "rows.parquet")).repartition(3), by_hand)

@@ -22,15 +22,45 @@ LEAVES = (
     | st.text(max_size=8)
 )
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3))
-COLUMNS = st.fixed_dictionaries(
-    {},
-    optional={"type": st.sampled_from(["number", "integer"]) | LEAVES, "lower": LEAVES, "upper": LEAVES, "x": LEAVES},
+TYPES = st.sampled_from(["number", "integer", "category", "boolean", "date", "datetime"])
+TIMES = st.dates().map(str) | st.datetimes().map(str) | st.dates() | st.datetimes()
+BOUND = LEAVES | TIMES
+SOME = st.lists(LEAVES, max_size=4)
+COLUMNS = st.fixed_dictionaries({}, optional={"type": TYPES | LEAVES, "lower": BOUND, "upper": BOUND, "x": LEAVES})
+# Half of these are schemas.
+TYPED = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "type": st.just("category"),
+            "levels": st.lists(st.text(max_size=4), max_size=4) | st.lists(st.integers()) | SOME,
+        },
+        optional={"other": LEAVES, "nullable": st.booleans() | LEAVES},
+    ),
+    st.fixed_dictionaries({"type": st.just("boolean")}, optional={"nullable": st.booleans() | LEAVES}),
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["date", "datetime"]), "lower": TIMES, "upper": TIMES},
+        optional={"nullable": st.booleans()},
+    ),
+    st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(["number", "integer"]),
+            "lower": st.integers(-9, 9) | LEAVES,
+            "upper": st.integers(0, 99) | LEAVES,
+        },
+        optional={
+            "transform": st.sampled_from(["log", "asinh", "rank-to-public-quantiles"]) | LEAVES,
+            "scale": st.floats(0.1, 10) | LEAVES,
+            "quantiles": st.lists(st.integers(-9, 99), max_size=3).map(sorted) | SOME,
+            "nullable": st.booleans() | LEAVES,
+        },
+    ),
 )
-FACTS = st.fixed_dictionaries({"columns": st.dictionaries(NAMES, COLUMNS | VALUES, max_size=4)}) | VALUES
+FACTS = st.fixed_dictionaries({"columns": st.dictionaries(NAMES, TYPED | COLUMNS | VALUES, max_size=4)}) | VALUES
 WORDS = ["[", "]", "columns", ".", "age", "type", "=", '"number"', '"integer"', "lower", "upper", "\n", "0", "1", "-",
          "1e999", "nan", "inf", "0x" + "f" * 5000, "9" * 5000, "'", '"', '"""', "#", "{", "}", ",", "\\", "\\ud800", "\0",
          "1979-05-27", "25:61:00", "[" * 2000, "a." * 2000, "true", "lower = 0\n", "upper = 1\n",
-         '[columns.age]\ntype = "number"\n']  # fmt: skip
+         '[columns.age]\ntype = "number"\n', '[columns.sex]\ntype = "category"\n', "levels = ['a', 'b']\n",
+         "nullable = true\n", "transform = 'log'\n", "quantiles = [0.5]\n", "other = 'b'\n"]  # fmt: skip
 
 
 def refusal(action):
@@ -60,6 +90,11 @@ def try_text(text):
 @example(facts=[])
 @example(facts={1: 2, "a": 3})
 @example(facts={"columns": {"a": {"type": "integer", "lower": 0, "upper": 2**53 + 1}}})
+@example(facts={"columns": {"a": {"type": "category", "levels": ["a", "b", "\x00"], "other": "b", "nullable": True}}})
+@example(facts={"columns": {"a": {"type": "category", "levels": [[], {}]}}})
+@example(facts={"columns": {"a": {"type": "date", "lower": "0001-01-01", "upper": "9999-12-31", "nullable": True}}})
+@example(facts={"columns": {"a": {"type": "datetime", "lower": "0001-01-01T00:00:00+23:00", "upper": "9999-12-31"}}})
+@example(facts={"columns": {"a": {"type": "number", "lower": 0, "upper": 1, "transform": [], "quantiles": {}}}})
 @example(facts={"columns": {"\ud800": {"type": "number", "lower": 0, "upper": 1}}})
 @example(facts={"columns": {"a": {"type": "number", "lower": 0, "upper": 1, 3: 4, "b": 5}}})
 def test_facts_of_any_kind(facts):

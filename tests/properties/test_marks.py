@@ -68,6 +68,28 @@ def test_no_pair_of_rows_moves_more_than_the_bound(features, random):
         assert found <= bound(features, weights) * (1 + 1e-9), "facts never cost"
 
 
+FEW = st.lists(
+    st.lists(
+        st.sampled_from([(1, 1), (2, 1), (3, 1), (5, 1), (6, 1), (7, 1), (7, 2)]),
+        min_size=1,
+        max_size=3,
+        unique_by=lambda f: f[0],
+    ).map(lambda factors: term_feature(*sorted(factors))),
+    min_size=2,
+    max_size=4,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(FEW, st.randoms(use_true_random=False))
+def test_few_features_of_few_coordinates(features, random):
+    """In sums of many bounds an error could hide."""
+    weights = [random.choice([1, 2, 5]) for _ in features]
+    rows = ROWS[(ROWS[:, 0] == 0) & (ROWS[:, MARK] == 0)]
+    for order, bound in BOUNDS.items():
+        assert farthest(features, weights, order, rows) <= bound(features, weights, MARKS) * (1 + 1e-9)
+
+
 def levels(group):
     return [term_feature((c, 1)) for c in group]
 

@@ -15,7 +15,7 @@ from smoothsynth.answer.bounded import bounded
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.coverage import ask_count, ask_smooth, line_of, made_up
 
-RELEASES, QUESTIONS = 4, 40
+RELEASES, QUESTIONS, COUNTS = 4, 40, 12
 
 
 @pytest.fixture(scope="module", params=[("gaussian", 1e-6), ("mixture", 0.0)], ids=lambda p: p[0])
@@ -28,21 +28,21 @@ def releases(request):
     ]
 
 
-def asked(releases, ask_one):
+def asked(releases, ask_one, *, times):
     private, made = releases
     rng = np.random.default_rng(9)
-    return [ask_one(one, private, rng, 0.95) for one in made for _ in range(QUESTIONS)]
+    return [ask_one(one, private, rng, 0.95) for one in made for _ in range(times)]
 
 
 def test_smooth_questions_are_covered_and_not_by_width_alone(releases):
-    line = line_of(asked(releases, ask_smooth))
+    line = line_of(asked(releases, ask_smooth, times=QUESTIONS))
     # Questions to one release share its noise: about 40 independent ones of 160, so 0.95 - 2.5 sqrt(0.95 * 0.05 / 40).
     assert line["coverage"] >= 0.86
     assert line["ratio"] < 12
 
 
 def test_counts_are_covered(releases):
-    assert line_of(asked(releases, ask_count))["coverage"] >= 0.86
+    assert line_of(asked(releases, ask_count, times=COUNTS))["coverage"] >= 0.86
 
 
 def test_a_third_of_the_width_is_caught(releases):

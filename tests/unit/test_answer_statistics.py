@@ -122,6 +122,7 @@ def test_arithmetic_on_averages(release, people):
         (lambda r: r.answer("avg(ln(age - 200))"), "finite"),
         (lambda r: r.answer("avg(tanh(5000 * (age - 50)))"), "not smooth in 'age'"),
         (lambda r: r.answer("1 / avg(age > 119.9)"), "zero"),
+        (lambda r: r.answer("avg(ln(age - 200) > 1)"), "comparison must be finite"),
     ],
 )
 def test_what_cannot_be_answered_is_said(release, call, words):

@@ -279,3 +279,22 @@ def test_without_a_column_of_numbers_there_is_still_a_page():
     page = render(contents(ss.release(rows, schema=schema, epsilon=2.0, seed=1), {}))
     assert '<section id="ask" aria-labelledby="ask-title" hidden>' in page
     assert "There is no column of numbers" in page
+
+
+def test_a_release_is_not_lost_for_its_page(pure, tmp_path, monkeypatch):
+    def fails(*_):
+        raise ArithmeticError("no such colour")
+
+    monkeypatch.setattr("smoothsynth.report.html.render", fails)
+    with pytest.warns(RuntimeWarning, match="could not be drawn: no such colour"):
+        pure.write(tmp_path / "out")
+    assert "report.html" not in {path.name for path in (tmp_path / "out").iterdir()}
+    assert ss.load(tmp_path / "out").receipt == pure.receipt
+
+
+def test_names_are_written_as_the_language_reads_them():
+    from smoothsynth.answer.expression import Column, parse
+    from smoothsynth.report.questions import quoted
+
+    for name in ("age", "case", "And", 'odd "name"', "dose (mg)", "1st", "é", "avg"):
+        assert parse(quoted(name)) == Column(name)

@@ -141,11 +141,12 @@ class Asked:
 
     def at(self, function: Function, points: Array) -> Array:
         """Return a function at points of the cube."""
-        schema = self.knowledge.release.schema
-        columns = zip(self.names, self.columns, strict=True)
-        return checked(
-            function({name: in_units(schema.columns[name], points[:, c]) for name, c in columns}), len(points)
-        )
+        return checked(function(self.columns_at(points)), len(points))
+
+    def columns_at(self, points: Array) -> dict[str, Array]:
+        """Return points of the cube as columns in their own units."""
+        known, columns = self.knowledge.release.schema.columns, zip(self.names, self.columns, strict=True)
+        return {name: in_units(known[name], points[:, c]) for name, c in columns}
 
     def _along(self, function: Function, x: Array) -> Array:
         column = self.knowledge.release.schema.columns[self.names[0]]
@@ -182,13 +183,16 @@ def between(
     asked: Asked, tree: Node, *, confidence: float, steps: Sequence[float] = STEPS, truth: bool = False
 ) -> Estimate:
     """Answer an expression with jumps between two smooth ones, with steps that make the interval narrowest."""
-    scales = scales_of(tree, asked.columns_of_rows())
+    # Test rows are blurred by what is uncertain: a step that is narrower than that would only seem to be seen.
+    scales = scales_of(tree, asked.columns_at(asked.knowledge.rows))
     found = [_envelope(asked, tree, scales=scales, width=width, confidence=confidence) for width in steps]
     best = min(found, key=lambda one: one.half_width)
     values = asked.on_rows(lambda table: exact(tree, table))
     low, high = best.low, best.high
     if truth:
-        low, high = max(low, 0.0), min(high, 1.0)
+        # A share is a number of private rows: it is rounded outwards to one.
+        rows = asked.knowledge.release.receipt.rows
+        low, high = max(math.floor(low * rows) / rows, 0.0), min(math.ceil(high * rows) / rows, 1.0)
     value = float(values.mean())
     reach = 1.0 if truth else float(np.ptp(values))
     note = VACUOUS if high - low > MOST_OF_ALL * reach > 0.0 else ""

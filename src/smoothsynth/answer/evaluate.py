@@ -69,6 +69,8 @@ def scales_of(node: Node, table: Table) -> dict[Node, float]:
     for one in walk(node):
         if isinstance(one, Apply) and one.name in COMPARISONS:
             difference = exact(Apply("-", one.arguments), table)
+            if not np.all(np.isfinite(difference)):
+                raise PlanError("Both sides of a comparison must be finite numbers wherever a row may be; one is not.")
             found[one] = max(float(np.std(difference)), 1e-9 * (1.0 + float(np.max(np.abs(difference)))))
     return found
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # was about the lengths of rows, or UNKNOWN if those were not measured; for what is left, half of that. All within limits.
 RELATIVE, JOINT, UNKNOWN, LEAST, MOST = 0.8, 2.0, 0.4, 0.1, 0.7
 # The same for what is left of functions with jumps: of fine structure, such as values that many rows share, nothing is known.
-OF_ROUGH = 0.5
+OF_ROUGH = 0.8
 # Polynomials of one column, and those whose products stand for pairs and triples (of more than three columns: one each).
 DEGREES, PAIR_DEGREES, TRIPLE_DEGREES, OPEN_DEGREES = 5, 3, 2, 3
 _NEGLIGIBLE = 1e-9
@@ -93,7 +93,7 @@ def parts_of(frame: Frame, values: Array, *, synthetic_rows: int, rough: bool = 
     noise = float(weights**2 @ seen.variances)
     gap = float(weights @ seen.gaps)
     # Of a gap no larger than its noise nothing is believed (the positive part of James and Stein), but all is doubted.
-    fit = gap * max(0.0, 1.0 - noise / gap**2) if gap else 0.0
+    fit = gap * (1.0 - noise / gap**2) if gap**2 > noise else 0.0
     noise += (gap - fit) ** 2
     sampling = float(left @ left + np.mean(left_rest**2)) / synthetic_rows
     return Parts(math.sqrt(noise), math.sqrt(unseen), math.sqrt(sampling), fit)

@@ -97,8 +97,7 @@ def kind_of(type_: pa.DataType) -> str:
     from pyarrow import types
 
     if types.is_dictionary(type_):
-        found = kind_of(type_.value_type)
-        return "category" if found == "integer" else found
+        return kind_of(type_.value_type)
     kinds = {
         "nothing": types.is_null,
         "boolean": types.is_boolean,

@@ -51,6 +51,7 @@ def answering(release: Release, coordinates: Sequence[int]) -> dict[str, Any]:
         "settings": _settings(interval.joint_scale(known)),
         "confidence": CONFIDENCE,
         "gaussian": all(m.measurement.mechanism == "discrete gaussian" for m in release.moments),
+        "private_rows": release.receipt.rows,
         "synthetic_rows": len(known.points),
         "test_rows": test.shape[1],
         "test_encoding": kind,

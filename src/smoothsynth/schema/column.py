@@ -40,6 +40,11 @@ def to_points(column: Column, values: Any) -> Array:
     return np.stack([unit, np.isnan(numbers)], axis=1) if column.nullable else unit[:, None]
 
 
+def as_numbers(column: Column, values: Any) -> NDArray[Any]:
+    """Return cells as numbers: places among the levels of a category (-1: none), else values (NaN: missing)."""
+    return column.codes(values) if isinstance(column, Category) else plain(values, column.kind)
+
+
 def from_points(column: Column, points: Array) -> NDArray[Any] | pa.Array:
     """Return cells in the column's own units from their coordinates."""
     if isinstance(column, Category):

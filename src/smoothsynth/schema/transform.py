@@ -34,6 +34,8 @@ MOST_QUANTILES = 1000
 class Transform(Protocol):
     """A rising map of the values between two bounds, and its inverse."""
 
+    def __hash__(self) -> int: ...
+
     def up(self, values: Array) -> Array:
         """Return g(v) for values between the bounds; NaN stays NaN."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -74,8 +75,13 @@ def to_unit(numbers: NDArray[np.float64], column: Valued) -> NDArray[np.float64]
     if transform is None:
         return bounds.to_unit(numbers, lower, upper)
     with np.errstate(invalid="ignore"):
-        low, high = transform.up(np.array([lower, upper])).tolist()
-        return bounds.to_unit(transform.up(np.clip(numbers, lower, upper)), low, high)
+        return bounds.to_unit(transform.up(np.clip(numbers, lower, upper)), *_ends(transform, lower, upper))
+
+
+@functools.lru_cache(maxsize=256)
+def _ends(transform: Transform, lower: float, upper: float) -> tuple[float, float]:
+    low, high = transform.up(np.array([lower, upper])).tolist()
+    return low, high
 
 
 def from_unit(unit: NDArray[np.float64], column: Valued) -> NDArray[np.float64]:
@@ -84,8 +90,9 @@ def from_unit(unit: NDArray[np.float64], column: Valued) -> NDArray[np.float64]:
     transform = column.map
     if transform is None:
         return bounds.from_unit(unit, lower, upper)
-    low, high = transform.up(np.array([lower, upper])).tolist()
-    values = np.clip(transform.down(bounds.from_unit(unit, low, high)), lower, upper)
+    # The last bits before the largest double may round up to infinity, which is clipped.
+    with np.errstate(over="ignore"):
+        values = np.clip(transform.down(bounds.from_unit(unit, *_ends(transform, lower, upper))), lower, upper)
     return np.where(unit <= -1.0, lower, np.where(unit >= 1.0, upper, values))
 
 

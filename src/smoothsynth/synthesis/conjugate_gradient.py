@@ -15,19 +15,26 @@ if TYPE_CHECKING:
 
 
 def solve_conjugate_gradient(
-    product: Callable[[Array], Array], right: Array, *, diagonal: Array, tolerance: float, max_products: int = 200
+    product: Callable[[Array], Array],
+    right: Array,
+    *,
+    diagonal: Array,
+    tolerance: float,
+    max_products: int = 500,
+    stop: Callable[[int, Array], bool] | None = None,
 ) -> Array:
-    """Solve H x = right until |H x - right| <= tolerance * |right|, preconditioned by the diagonal of H.
+    """Solve H x = right until r'D^-1 r <= tolerance^2 right'D^-1 right, where r = right - H x and D is the diagonal of H.
 
     It starts from 0, so even cut short it ends with right.x > 0: a direction of descent where `right` is minus the
-    gradient. Hestenes and Stiefel, J. Res. NBS 49 (1952).
+    gradient. `stop` is told the number of products and x after each, and ends the search where it returns True.
+    Hestenes and Stiefel, J. Res. NBS 49 (1952).
     """
     solution = np.zeros_like(right)
     rest = right.copy()
-    wanted = tolerance * float(np.linalg.norm(right))
     ahead = rest / diagonal
     energy = float(rest @ ahead)
-    for _ in range(max_products):
+    wanted = tolerance**2 * energy
+    for products in range(1, max_products + 1):
         bent = product(ahead)
         curvature = float(ahead @ bent)
         if not curvature > 0.0:
@@ -35,9 +42,9 @@ def solve_conjugate_gradient(
         length = energy / curvature
         solution += length * ahead
         rest -= length * bent
-        if np.linalg.norm(rest) <= wanted:
-            break
         preconditioned = rest / diagonal
         before, energy = energy, float(rest @ preconditioned)
+        if energy <= wanted or (stop is not None and stop(products, solution)):
+            break
         ahead = preconditioned + energy / before * ahead
     return solution

@@ -15,7 +15,7 @@ import numpy as np
 
 from smoothsynth.blas import one_thread_if_small
 from smoothsynth.errors import PlanError
-from smoothsynth.synthesis.entropy_dual import EntropyDual, Listed
+from smoothsynth.synthesis.entropy_dual import CandidateFeatures, EntropyDual, Listed
 from smoothsynth.synthesis.fit import Fit, check_problem
 from smoothsynth.synthesis.newton_path import Minimised, minimise_dual
 
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 METHOD = "maximum entropy"
 # A moment that must match gets this noise: it then misses by SMALLEST_SCALE^2 times its multiplier.
 SMALLEST_SCALE = 1e-6
+# A fit that misses the best moments by this much of their noise is as good as solved.
+HARMLESS_SHARE = 0.1
 
 
 def fit_maximum_entropy(
-    matrix: NDArray[np.floating],
+    features: NDArray[np.floating] | CandidateFeatures,
     target: NDArray[np.floating],
     *,
     scale: float | NDArray[np.floating],
@@ -44,15 +46,18 @@ def fit_maximum_entropy(
 ) -> Fit:
     """Fit the flattest weights, relative to `base`, whose moments agree with the target within the noise.
 
-    Row k of `matrix` holds the features of candidate k; `scale` is the standard deviation of each moment's noise, and
-    `covariance`, if given, replaces it. Newton's method on the dual, with a line search; the fit has converged when
-    |g| <= tolerance * max(1, |b|). It takes at most `max_steps` steps and says so where they were not enough.
+    Row k of `features` holds those of candidate k; where that matrix would be large, pass `computed_features(...)`
+    instead, and the fit needs no more than a few copies of the points and of one (moments, moments) matrix. `scale` is
+    the standard deviation of each moment's noise, and `covariance`, if given, replaces it. Newton's method on the dual,
+    with a line search; the fit has converged when |g| <= tolerance * max(1, |b|). It takes at most `max_steps` steps
+    and says so where they were not enough. `progress` is told every step, and every few seconds within a long one.
     """
-    matrix, noisy = np.asarray(matrix), np.asarray(target, dtype=np.float64)
-    check_problem(matrix, noisy)
-    noise = _noise(scale, covariance, moments=len(noisy))
-    dual = EntropyDual(Listed(matrix), noisy, _log_base(base, len(matrix)), noise)
-    with one_thread_if_small(matrix.size):
+    noisy = np.asarray(target, dtype=np.float64)
+    known = _known(features, noisy)
+    count, moments = known.shape
+    noise = _noise(scale, covariance, moments=moments)
+    dual = EntropyDual(known, noisy, _log_base(base, count), noise)
+    with one_thread_if_small(count * moments):
         found = minimise_dual(dual, tolerance=tolerance, max_steps=max_steps, progress=progress)
     return Fit(
         weights=found.point.weights,
@@ -69,12 +74,30 @@ def describe(found: Minimised, *, tolerance: float) -> str:
     """Say in a sentence what the maximum-entropy fit reached, with the remedy where it fell short."""
     if found.residual <= tolerance:
         return f"Solved in {found.steps} steps: the flattest weights whose moments agree with the noisy ones."
-    return (
+    missed = (
         f"Not solved to the tolerance of {tolerance:g}: after {found.steps} steps the gradient is still "
-        f"{found.residual:.3g}, so the moments of the weights miss their best values by about that much. The target is "
-        f"far from what the candidates can reach within the noise: use candidates from a model of the noisy moments "
-        f"or more of them, a larger scale, or allow more steps."
+        f"{found.residual:.3g}, so the moments of the weights miss their best values by about that much"
     )
+    if found.share <= HARMLESS_SHARE:
+        return f"{missed}, and each by less than a tenth of its noise: that does no harm. More steps would solve it."
+    return (
+        f"{missed}. The target is far from what the candidates can reach within the noise: use candidates from a model "
+        f"of the noisy moments or more of them, a larger scale, or allow more steps."
+    )
+
+
+def _known(features: NDArray[np.floating] | CandidateFeatures, target: Array) -> CandidateFeatures:
+    """Return features by their products, once they and the target are found to belong together."""
+    if not isinstance(features, CandidateFeatures):
+        matrix = np.asarray(features)
+        check_problem(matrix, target)
+        return Listed(matrix)
+    if target.shape != features.shape[1:] or 0 in features.shape or not np.isfinite(target).all():
+        raise PlanError(
+            f"there must be a candidate at least, and one finite target per moment; found features of shape "
+            f"{features.shape} and a target of shape {target.shape}: pass the noisy moments in the order of the features"
+        )
+    return features
 
 
 def _log_base(base: NDArray[np.floating] | None, count: int) -> Array:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.synthesis.candidates import Candidates, grid, grid_axis, hypercube
+from smoothsynth.synthesis.computed_features import computed_features
 from smoothsynth.synthesis.ellipsoid import ellipsoid
 from smoothsynth.synthesis.fit import Fit
 from smoothsynth.synthesis.grid_program import fit_grid_linear_program
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from smoothsynth.basis import Feature
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.schema import Schema
     from smoothsynth.subspace import NoisySubspace
@@ -76,12 +78,18 @@ def _weigh(
     fitted: int | None,
     progress: Callable[[int, int | None, str], None] | None,
 ) -> Fit:
-    matrix = np.concatenate([noisy.measurement.evaluate(candidates.points) for noisy in moments], axis=1)[:, :fitted]
     values = np.concatenate([noisy.values for noisy in moments])[:fitted]
     if fit == "linear program":
-        return fit_linear_program(matrix, values, progress=progress)
+        matrix = np.concatenate([noisy.measurement.evaluate(candidates.points) for noisy in moments], axis=1)
+        return fit_linear_program(matrix[:, :fitted], values, progress=progress)
     scale = np.concatenate([noisy.deviations for noisy in moments])[:fitted]
-    return fit_maximum_entropy(matrix, values, scale=scale, base=candidates.base, progress=progress)
+    features = computed_features([_seen(noisy, candidates.points) for noisy in moments], first=fitted)
+    return fit_maximum_entropy(features, values, scale=scale, base=candidates.base, progress=progress)
+
+
+def _seen(noisy: NoisyMoments, points: NDArray[np.float64]) -> tuple[tuple[Feature, ...], NDArray[np.float64]]:
+    view = noisy.measurement.view
+    return noisy.features, points if view is None else view.of(points)
 
 
 def _candidates(

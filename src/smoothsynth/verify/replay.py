@@ -13,6 +13,7 @@ import numpy as np
 
 from smoothsynth.lattice import LATTICE
 from smoothsynth.sampling import look_of
+from smoothsynth.schema.column import as_numbers
 from smoothsynth.synthesis.kept_views import learn_through
 from smoothsynth.synthesis.model import empty_model
 from smoothsynth.synthesis.sample import generator
@@ -104,10 +105,10 @@ def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
     made = rows_of_model(evidence.schema, replayed.model, evidence.facts["synthetic_rows"], seed=seed)
     drawn = evidence.schema.from_unit(made.points)
     table, exact, near = evidence.table, 0, 0
-    for column, values in drawn.items():
-        stated = table[column].to_numpy()
-        exact += int(np.count_nonzero(stated == values))
-        near += int(np.count_nonzero(np.isclose(stated, values, rtol=_NEAR)))
+    for column, facts in evidence.schema.columns.items():
+        stated, again = as_numbers(facts, table[column]), as_numbers(facts, drawn[column])
+        exact += int(np.count_nonzero((stated == again) | (np.isnan(stated) & np.isnan(again))))
+        near += int(np.count_nonzero(np.isclose(stated, again, rtol=_NEAR, equal_nan=True)))
     total = table.num_rows * table.num_columns
     if exact == total:
         return Check(

@@ -56,7 +56,8 @@ def check_csv(evidence: Evidence) -> list[Check]:
         return []
     from pyarrow import csv
 
-    options = csv.ConvertOptions(column_types=_types(evidence.schema))
+    # An empty cell is a missing one; any other text may be a level.
+    options = csv.ConvertOptions(column_types=_types(evidence.schema), strings_can_be_null=True, null_values=[""])
     with _plain_file(evidence.folder, CSV_FILE).open("rb") as file:
         read = csv.read_csv(file, convert_options=options)
     names = list(evidence.schema.names)

@@ -218,7 +218,7 @@ def test_a_column_that_is_not_numbers_is_named_with_its_type(kind, tmp_path):
     ("column", "type_name"),
     [
         (pd.Series([TEXT, 424242.75], dtype=object), "object"),
-        (pd.Series([TEXT, "b"], dtype="category"), "dictionary"),
+        (pd.Series([TEXT, "b"], dtype="category"), "category"),
         (pd.Series([1j, 987654321j]), "complex128"),
         (pd.Series(pd.arrays.SparseArray([0.0, 424242.75])), "Sparse"),
         (pd.Series([TEXT, "b"], dtype="string"), "string"),

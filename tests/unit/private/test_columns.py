@@ -12,7 +12,9 @@ import pytest
 from smoothsynth.blas import _controls, one_thread
 from smoothsynth.errors import DataError
 from smoothsynth.private.columns import numbers
+from smoothsynth.private.draft import draft_schema
 from smoothsynth.private.reading import column_kinds
+from smoothsynth.schema.facts import tomllib
 
 TABLE = pa.table(
     {
@@ -26,7 +28,7 @@ TABLE = pa.table(
         "empty": pa.nulls(2),
     }
 )
-KINDS = ["integer", "number", "text", "text", "integer", "dates or times", "integer", "nothing"]
+KINDS = ["integer", "number", "category", "category", "integer", "date", "boolean", "nothing"]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
@@ -41,8 +43,32 @@ def test_kinds_of_typed_files(suffix, tmp_path):
 def test_kinds_of_a_csv_are_guessed_from_its_first_rows(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("whole,real,word,day,flag,empty\n1,0.5,a,2020-01-31,true,\n2,1,b,2021-01-31,false,\n")
-    kinds = ["integer", "number", "text", "dates or times", "true and false", "nothing"]
+    kinds = ["integer", "number", "category", "date", "boolean", "nothing"]
     assert [kind for _, kind in column_kinds(path)] == kinds
+
+
+def test_a_draft_names_types_and_leaves_facts_open(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "whole,real,word,day,at,flag,hour,empty\n1,0.5,SECRET,2020-01-31,2020-01-31T12:00:00,true,12:00:00,\n"
+    )
+    draft = draft_schema(path)
+    sections = tomllib.loads(draft)["columns"]
+    kinds = {
+        "whole": "integer",
+        "real": "number",
+        "word": "category",
+        "day": "date",
+        "at": "datetime",
+        "flag": "boolean",
+    }
+    assert sections == {name: {"type": kind} for name, kind in kinds.items()}
+    assert "# lower" in draft
+    assert "# levels" in draft
+    assert '[columns."empty"]   holds nothing' in draft
+    assert '[columns."hour"]   holds time32' in draft
+    assert "SECRET" not in draft
+    assert "2020-01-31" not in draft
 
 
 def test_text_is_refused_by_its_type_and_not_by_a_cell():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from smoothsynth.synthesis.entropy_dual import EntropyDual, Listed
+from smoothsynth.synthesis.entropy_dual import EntropyDual, Listed, gram_of
 
 
 def dual_function(*, full, offset=0.0):
@@ -42,6 +42,6 @@ def test_a_negligible_weight_may_be_left_out_of_the_gram_matrix_and_no_other():
     matrix = np.random.default_rng(2).uniform(-1, 1, (30, 4))
     weights = np.r_[np.full(20, 0.05), np.full(10, 1e-12)]
     kept = matrix[:20].T @ (weights[:20, None] * matrix[:20])
-    np.testing.assert_allclose(Listed(matrix).gram(weights, negligible=1e-10), kept, atol=1e-15)
+    np.testing.assert_allclose(gram_of(Listed(matrix), weights, negligible=1e-10), kept, atol=1e-15)
     everything = matrix.T @ (weights[:, None] * matrix)
-    np.testing.assert_allclose(Listed(matrix).gram(weights, negligible=0.0), everything, atol=1e-15)
+    np.testing.assert_allclose(gram_of(Listed(matrix), weights, negligible=0.0), everything, atol=1e-15)

@@ -62,7 +62,7 @@ class DaskEngine:
     ) -> SealedSums:
         """Return the exact sum of each feature over all rows."""
         work = Work.checked(table, features, view)
-        whole = _attempt(lambda: self._whole(table._source, work))
+        whole = _attempt(lambda: self._whole(table._source, work), client=self.client)
         if whole is None:
             # Rows in the memory of this process are summed where they are.
             return LocalEngine().sums(table, features, view=view, progress=progress)
@@ -154,8 +154,11 @@ def _add(parts: list[Partial], nothing: Partial) -> Partial:
     return total(parts, nothing)
 
 
-def _attempt(action: Callable[[], T], *, reading: str = "", connecting: bool = False) -> T:
-    """Do something with Dask; a foreign error, which may quote values, is replaced and not chained."""
+def _attempt(action: Callable[[], T], *, reading: str = "", connecting: bool = False, client: Any = None) -> T:
+    """Do something with Dask; a foreign error, which may quote values, is replaced and not chained.
+
+    Work that was under way when its cluster went away can fail with any error, so the client is asked too.
+    """
     logger = logging.getLogger("distributed")
     before, text = logger.level, ""
     # A worker within this process would log the arguments of a call that fails.
@@ -165,7 +168,8 @@ def _attempt(action: Callable[[], T], *, reading: str = "", connecting: bool = F
     except SmoothsynthError:
         raise
     except Exception as error:
-        text = "TimeoutError" if connecting else type(error).__name__
+        gone = connecting or (client is not None and client.status != "running")
+        text = "TimeoutError" if gone else type(error).__name__
     finally:
         logger.setLevel(before)
     raise not_readable(reading) if reading and text not in _GONE else _in_words(text)

@@ -73,7 +73,8 @@ def run(
             try:
                 result = attempt(action)
             except SmoothsynthError as error:
-                problem = error
+                # A job that was running when its cluster was stopped can fail with any error.
+                problem = _gone() if _stopped(context) else error
                 watch.wait_for_stragglers()
     problem = watch.reason or problem
     if problem is not None:
@@ -207,6 +208,20 @@ def _set_levels(context: Any, levels: dict[str, str | None]) -> dict[str, str | 
     return before
 
 
+def _stopped(context: Any) -> bool:
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except Exception:
+        return True
+
+
+def _gone() -> EngineError:
+    return EngineError(
+        "The Spark cluster must be there during the whole pass, and is gone: its session was stopped or cannot be "
+        "reached. Start a new session, and release again; nothing was charged for this pass."
+    )
+
+
 def _in_words(error: Exception) -> SmoothsynthError:
     """Say what went wrong without a word of the error itself."""
     text = type(error).__name__
@@ -227,10 +242,7 @@ def _in_words(error: Exception) -> SmoothsynthError:
             "(spark.executor.memoryOverhead), and release again; nothing was charged for this pass."
         )
     if _GONE.search(text):
-        return EngineError(
-            "The Spark cluster must be there during the whole pass, and is gone: its session was stopped or cannot be "
-            "reached. Start a new session, and release again; nothing was charged for this pass."
-        )
+        return _gone()
     return DataError(
         "Spark must be able to compute every row of the frame, and failed. Look at the frame with Spark itself: its "
         "error may quote rows and is not repeated here. Nothing was charged for this pass."

@@ -144,11 +144,13 @@ function averageOf(inner, confidence) {
 }
 
 function between(columns, tree, confidence) {
-  const scales = scalesOf(tree, onRows), truth = TRUTHS.includes(tree.name);
+  const scales = scalesOf(tree, onTestRows), truth = TRUTHS.includes(tree.name);
   const best = SETTINGS.steps.map((width) => envelope(columns, tree, { scales, width, confidence })).reduce((a, b) => (b.high - b.low < a.high - a.low ? b : a));
   const values = filledTo(exact(tree, onRows), ROWS), value = mean(values);
   let { low, high } = best;
-  if (truth) [low, high] = [Math.max(low, 0), Math.min(high, 1)];
+  // A share is a number of private rows: it is rounded outwards to one.
+  const count = FACTS.private_rows;
+  if (truth) [low, high] = [Math.max(Math.floor(low * count) / count, 0), Math.min(Math.ceil(high * count) / count, 1)];
   const reach = truth ? 1 : values.reduce((a, b) => Math.max(a, b), -Infinity) - values.reduce((a, b) => Math.min(a, b), Infinity);
   const note = high - low > 0.9 * reach && reach > 0 ? SETTINGS.vacuous : "";
   return { ...best, value, low: Math.min(low, value), high: Math.max(high, value), note };

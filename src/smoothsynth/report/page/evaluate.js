@@ -64,6 +64,7 @@ function scalesOf(tree, table) {
   for (const one of walk(tree)) {
     if (!STEPPED.includes(one.name)) continue;
     const values = exact(apply("-", ...one.args), table), difference = typeof values === "number" ? [values] : values;
+    if (!difference.every(Number.isFinite)) throw new Refusal("Both sides of a comparison must be finite numbers wherever a row may be; one is not.");
     const average = difference.reduce((a, b) => a + b, 0) / difference.length;
     const spread = Math.sqrt(difference.reduce((sum, x) => sum + (x - average) ** 2, 0) / difference.length);
     const largest = difference.reduce((a, b) => Math.max(a, Math.abs(b)), 0);

@@ -196,7 +196,7 @@ function partsOf(frame, values, restScale) {
   const unseen = left.reduce((sum, share, k) => sum + squared[k] * share * share, rest * spread);
   const noise = measured.variances.reduce((sum, variance, r) => sum + weights[r] ** 2 * variance, 0);
   const gap = dot(weights, measured.gaps);
-  const fit = gap ? gap * Math.max(0, 1 - noise / gap ** 2) : 0;
+  const fit = gap ** 2 > noise ? gap * (1 - noise / gap ** 2) : 0;
   const sampling = (dot(left, left) + spread) / FACTS.synthetic_rows;
   return { noise: Math.hypot(Math.sqrt(noise), gap - fit), unseen: Math.sqrt(unseen), sampling: Math.sqrt(sampling), fit };
 }

@@ -1,0 +1,25 @@
+"""The schemas on the page about schemas are schemas, and the one in Python is the one in TOML."""
+
+import re
+from pathlib import Path
+
+import smoothsynth as ss
+
+PAGE = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_examples_are_schemas():
+    first, second = map(ss.Schema.parse, blocks("toml"))
+    found = {}
+    (code,) = blocks("python")
+    exec(code, found)  # noqa: S102
+    assert found["schema"] == first
+    assert {column.kind for column in first.columns.values()} == {
+        "number", "integer", "category", "boolean", "date", "datetime",
+    }  # fmt: skip
+    unit = second.columns["income"].to_unit([0, 9_000, 21_000, 34_000, 52_000, 80_000, 10_000_000])
+    assert [round(float(x), 6) for x in unit] == [round(-1 + i / 3, 6) for i in range(7)]
