@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -34,11 +35,7 @@ def l1_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks:
     """
     whole = full_tensor(features, weights)
     general = values_l1(features, weights) if whole is None else whole
-    if not marks.binary:
-        return general
-    values, marked, pooled = _apart(features, weights, marks)
-    moved = change(marked, marks.groups(), lambda terms: values_l1(*_features(terms)))
-    return min(general, values_l1(*values) + moved + pooled)
+    return min(general, _marked_l1(tuple(features), tuple(weights), marks)) if marks.binary else general
 
 
 def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks: Marks = NO_MARKS) -> float:
@@ -50,12 +47,23 @@ def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks:
     levels of a category those of two levels count, or of one.
     """
     general = values_l2(features, weights)
-    if not marks.binary:
-        return general
+    return min(general, _marked_l2(tuple(features), tuple(weights), marks)) if marks.binary else general
+
+
+# A measurement is asked for its sensitivity many times, and two-way tables have thousands of features.
+@functools.lru_cache(maxsize=32)
+def _marked_l1(features: tuple[Feature, ...], weights: tuple[float, ...], marks: Marks) -> float:
+    values, marked, pooled = _apart(features, weights, marks)
+    moved = change(marked, marks.groups(), lambda terms: values_l1(*_features(terms)))
+    return (values_l1(*values) + moved + pooled) * (1.0 + 1e-12)
+
+
+@functools.lru_cache(maxsize=32)
+def _marked_l2(features: tuple[Feature, ...], weights: tuple[float, ...], marks: Marks) -> float:
     values, marked, pooled = _apart(features, [w * w for w in weights], marks)
     moved = change(marked, marks.groups(), lambda terms: squares_of_values(*_features(terms)))
     plain = values_l2(values[0], [math.sqrt(w) for w in values[1]])
-    return min(general, math.sqrt(plain**2 + moved + pooled) * (1.0 + 1e-12))
+    return math.sqrt(plain**2 + moved + pooled) * (1.0 + 1e-12)
 
 
 def _apart(

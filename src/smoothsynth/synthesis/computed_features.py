@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.entropy_dual import Listed
 from smoothsynth.synthesis.evaluated_features import Evaluated
 from smoothsynth.synthesis.quadratic_features import Quadratic, is_quadratic
@@ -44,16 +45,17 @@ def computed_features(
     `first` is how many of them, in this order, to take; None for all.
     """
     groups = _leading(groups, first)
-    count = sum(len(features) for features, _ in groups)
-    rows = len(groups[0][1])
+    if not groups:
+        raise PlanError("there must be one feature at least; found none: pass the features of a measurement")
+    count, rows = sum(len(features) for features, _ in groups), len(groups[0][1])
     if count <= _FORMED and 8 * count * rows <= MOST_LISTED:
-        return Listed(np.concatenate([Evaluated.of(*group).listed() for group in groups], axis=1))
+        return _list(groups, np.empty((rows, count)))
     parts: list[CandidateFeatures] = []
     places: list[Indices] = []
     start, room = 0, MOST_LISTED
     for features, points in groups:
-        for chosen in _split(features, dimensions=points.shape[1]):
-            part = _part([features[r] for r in chosen], points, room=room)
+        for chosen, quadratic in _split(features, dimensions=points.shape[1]):
+            part = _part([features[r] for r in chosen], points, quadratic=quadratic, room=room)
             room -= part.matrix.nbytes if isinstance(part, Listed) else 0
             parts.append(part)
             places.append(start + chosen)
@@ -72,19 +74,28 @@ def _leading(
     return [group for group in cut if group[0]]
 
 
-def _split(features: Sequence[Feature], *, dimensions: int) -> list[Indices]:
+def _list(groups: Sequence[tuple[Sequence[Feature], Array]], matrix: Array) -> Listed:
+    start = 0
+    for features, points in groups:
+        Evaluated.of(features, points).fill(matrix[:, start : start + len(features)])
+        start += len(features)
+    return Listed(matrix)
+
+
+def _split(features: Sequence[Feature], *, dimensions: int) -> list[tuple[Indices, bool]]:
     """Tell the features that are better taken as quadratic forms, of d^2 coefficients together, from the others."""
     quadratic = np.array([is_quadratic(feature) for feature in features])
     if _DEAR_ENTRY * np.count_nonzero(quadratic) < dimensions**2:
-        return [np.arange(len(features))]
-    return [chosen for chosen in (np.flatnonzero(quadratic), np.flatnonzero(~quadratic)) if len(chosen)]
+        return [(np.arange(len(features)), False)]
+    return [(np.flatnonzero(quadratic == flag), flag) for flag in (True, False) if flag in quadratic]
 
 
-def _part(features: Sequence[Feature], points: Array, *, room: int) -> CandidateFeatures:
-    if all(map(is_quadratic, features)) and _DEAR_ENTRY * len(features) >= points.shape[1] ** 2:
+def _part(features: Sequence[Feature], points: Array, *, quadratic: bool, room: int) -> CandidateFeatures:
+    if quadratic:
         return Quadratic.of(features, points)
     evaluated = Evaluated.of(features, points)
-    return Listed(evaluated.listed()) if 8 * len(points) * len(features) <= room else evaluated
+    count, moments = evaluated.shape
+    return Listed(evaluated.fill(np.empty((count, moments)))) if 8 * count * moments <= room else evaluated
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,9 +69,8 @@ class Evaluated:
         """Return the features of some candidates, one row each."""
         return self._columns(self.points[kept]).T
 
-    def listed(self) -> Array:
-        """Return the whole matrix, one row per candidate."""
-        matrix = np.empty(self.shape)
+    def fill(self, matrix: Array) -> Array:
+        """Write all features into a matrix, one row per candidate, and return it."""
         for part, columns in self._blocks():
             matrix[part] = columns.T
         return matrix

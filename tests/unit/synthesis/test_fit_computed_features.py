@@ -196,3 +196,9 @@ def test_an_interrupt_ends_the_fit_within_a_step(monkeypatch):
 def test_a_target_that_does_not_belong_to_the_features_is_refused(target):
     with pytest.raises(PlanError, match="one finite target per moment"):
         fit_maximum_entropy(Quadratic.of(total_degree(2, 6), POINTS), target, scale=0.1)
+
+
+@pytest.mark.parametrize(("groups", "first"), [([], None), ([(MIXED, POINTS)], 0)])
+def test_no_features_are_refused(groups, first):
+    with pytest.raises(PlanError, match="one feature at least"):
+        computed_features(groups, first=first)

@@ -66,9 +66,10 @@ class DaskEngine:
         if whole is None:
             # Rows in the memory of this process are summed where they are.
             return LocalEngine().sums(table, features, view=view, progress=progress)
+        sums = sealed(table, features, whole)
         if progress is not None:
             progress(table.rows, table.rows)
-        return sealed(table, features, whole)
+        return sums
 
     def read(self, address: str) -> Any:
         """Return the frame of Parquet files at an address that Dask knows how to read."""

@@ -63,24 +63,19 @@ class SparkEngine:
         work = Work.checked(table, features, view)
         source, cores = table._source, attempt(lambda: _cores(self.session))
         if isinstance(source, SparkSource):
-            parts = partial(_over_frame, source, work)
+            answer = partial(_over_frame, source, work, cores)
         elif (pieces := cut(source, _PIECES * cores)) is not None:
-            parts = partial(_over_pieces, self.session, pieces, work)
+            answer = partial(_over_pieces, self.session, pieces, work, cores)
         else:
             # Rows in the memory of this process are summed where they are.
             return LocalEngine().sums(table, features, view=view, progress=progress)
         attempt(lambda: _ship_package(self.session))
-        answers = run(
-            _context(self.session),
-            lambda: _added(parts(), work, cores=cores).collect(),
-            loggers=_loggers(),
-            rows=table.rows,
-            progress=progress,
-        )
+        job = partial(_collected, answer, work)
+        whole = run(_context(self.session), job, loggers=_loggers(), rows=table.rows, progress=progress)
+        sums = sealed(table, features, whole)
         if progress is not None:
             progress(table.rows, table.rows)
-        whole = total((Partial.from_bytes(bytes(row.sums), row.refusal) for row in answers), work.nothing)
-        return sealed(table, features, whole)
+        return sums
 
     def read(self, address: str) -> Any:
         """Return the frame of Parquet files at an address that Spark knows how to read."""
@@ -159,16 +154,24 @@ def _arrow_type(type_: Any) -> pa.DataType:
         return pa.struct([])
 
 
-def _over_frame(source: SparkSource, work: Work) -> Any:
-    return source.frame.mapInArrow(_sum_rows(work, source.names), _ANSWER)
+def _over_frame(source: SparkSource, work: Work, cores: int) -> Any:
+    return _added(source.frame.mapInArrow(_sum_rows(work, source.names), _ANSWER), work, cores)
 
 
-def _over_pieces(session: Any, pieces: list[Piece], work: Work) -> Any:
-    """Return the partial sums of pieces; each is a partition of one row, the number of the piece."""
-    return session.range(0, len(pieces), 1, len(pieces)).mapInArrow(_sum_pieces(work, pieces), _ANSWER)
+def _over_pieces(session: Any, pieces: list[Piece], work: Work, cores: int) -> Any:
+    """Return the sums over pieces; each is a partition of one row, the number of the piece."""
+    count = len(pieces)
+    parts = session.range(0, count, 1, count).mapInArrow(_sum_pieces(work, pieces), _ANSWER)
+    return _added(parts, work, cores) if count > 1 else parts
 
 
-def _added(parts: Any, work: Work, *, cores: int) -> Any:
+def _collected(answer: Callable[[], Any], work: Work) -> Partial:
+    """Compute the answer; no frame that can fail later has a name for numbers that show themselves."""
+    rows = answer().collect()
+    return total((Partial.from_bytes(bytes(row.sums), row.refusal) for row in rows), work.nothing)
+
+
+def _added(parts: Any, work: Work, cores: int) -> Any:
     """Add partial sums on executors: first in as many tasks as there are cores, if they are many, then in one."""
     add = _add_sums(work)
     if cores > _FAN:
