@@ -124,13 +124,15 @@ def _advance(
 def _choose(dual: EntropyDual, point: Point, *, solve: Solver, extra: float, caution: int, spread: Array) -> _Step:
     """Return the step for the least extra noise that is trusted; else centre, and once centred lower it anyway.
 
-    The search begins a little bolder than the last step was.
+    The search begins a little bolder than the last step was, and grows cautious faster and faster.
     """
-    for place in range(max(0, caution - 2), len(_SHRINKAGES)) if extra > 0.0 else ():
+    place, leap = max(0, caution - 2), 1
+    while extra > 0.0 and place < len(_SHRINKAGES):
         step = _step(solve, point, extra=extra * _SHRINKAGES[place], spread=spread, limit=_HOPELESS_VARIANCE)
         quadratic = float(step.direction @ (dual.times_noise(step.direction) + step.extra * spread * step.direction))
         if -step.slope - quadratic <= _TRUSTED_VARIANCE:
             return replace(step, caution=place)
+        place, leap = place + leap, 2 * leap
     step = _step(solve, point, extra=extra, spread=spread)
     if extra > 0.0 and -step.slope < 1.0:
         return _step(solve, point, extra=0.3 * extra, spread=spread)
