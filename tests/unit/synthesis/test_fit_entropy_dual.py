@@ -45,3 +45,18 @@ def test_a_negligible_weight_may_be_left_out_of_the_gram_matrix_and_no_other():
     np.testing.assert_allclose(gram_of(Listed(matrix), weights, negligible=1e-10), kept, atol=1e-15)
     everything = matrix.T @ (weights[:, None] * matrix)
     np.testing.assert_allclose(gram_of(Listed(matrix), weights, negligible=0.0), everything, atol=1e-15)
+
+
+@pytest.mark.parametrize("heavy", [12, 30])
+def test_candidates_without_weight_may_go_and_the_hessian_stays(heavy):
+    rng = np.random.default_rng(3)
+    dual = dual_function(full=False)
+    scores = np.where(np.arange(40) < heavy, rng.normal(size=40), -60.0)
+    point = dual.at(rng.normal(size=5), scores=scores)
+    lean, here = dual.thinned(point)
+    # Where most stay, the features are not copied.
+    assert len(here.weights) == (heavy if heavy < 20 else 40)
+    assert np.count_nonzero(here.weights) == heavy
+    vector = rng.normal(size=5)
+    np.testing.assert_allclose(lean.times_hessian(here, vector), dual.times_hessian(point, vector), rtol=1e-9)
+    np.testing.assert_allclose(lean.variances(here), dual.variances(point), rtol=1e-9)
