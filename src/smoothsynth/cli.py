@@ -59,6 +59,12 @@ FeaturesOption = Annotated[
 SmoothnessOption = Annotated[
     int, typer.Option(help="The order K of smoothness of the queries that matter (a kernel of width s has K = s^2).")
 ]
+BoundsShareOption = Annotated[
+    float, typer.Option(help="The share of the budget that finds bounds which the schema calls private.")
+]
+LevelsShareOption = Annotated[
+    float, typer.Option(help="The share of epsilon that finds levels which the schema calls private.")
+]
 FocusOption = Annotated[str, typer.Option(help="Lean towards queries, marginals, correlations, or stay balanced.")]
 EngineOption = Annotated[
     str | None, typer.Option(help="Where the rows are summed: local, spark or dask; the result is the same bits.")
@@ -102,7 +108,7 @@ def schema(
     """Draft a schema file: names and types from the file, bounds left for you to fill in.
 
     Bounds must be public knowledge (a code book, a law, the range of an instrument), so they are never
-    read from the data.
+    read from the data here. Where nobody knows them, write "private": a release finds them, for a part of its budget.
 
     Example:  **smoothsynth schema patients.csv -o schema.toml**
     """
@@ -131,6 +137,8 @@ def plan(
     focus: FocusOption = "balanced",
     size: SizeOption = None,
     rows_per_person: PersonOption = 1,
+    bounds_share: BoundsShareOption = 0.1,
+    levels_share: LevelsShareOption = 0.1,
     target_error: Annotated[
         float | None, typer.Option(help="Also say which epsilon, or how many rows, would keep all noise below this.")
     ] = None,
@@ -155,6 +163,8 @@ def plan(
         "smoothness": smoothness,
         "focus": focus,
         "rows_per_person": rows_per_person,
+        "bounds_share": bounds_share,
+        "levels_share": levels_share,
     }
     made = make_plan(described, rows, epsilon=epsilon, synthetic_rows=size, **choices)
     needed: dict[str, float | None] = {}
@@ -197,6 +207,8 @@ def release(
     focus: FocusOption = "balanced",
     size: SizeOption = None,
     rows_per_person: PersonOption = 1,
+    bounds_share: BoundsShareOption = 0.1,
+    levels_share: LevelsShareOption = 0.1,
     ledger: Annotated[
         Path | None, typer.Option(help="The data set's ledger: refused if too little is left, else recorded there.")
     ] = None,
@@ -241,6 +253,8 @@ def release(
                 focus=focus,
                 synthetic_rows=size,
                 rows_per_person=rows_per_person,
+                bounds_share=bounds_share,
+                levels_share=levels_share,
                 progress=progress,
                 ledger=ledger,
                 label=output.name,

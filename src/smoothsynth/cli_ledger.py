@@ -123,6 +123,7 @@ def _charges_table(statement: Statement) -> Table:
         charge = line.charge
         pure = charge.epsilon is not None
         cost = f"epsilon {rounded_up(charge.epsilon or 0.0)}" if pure else f"multiplier {charge.multiplier:.6g}"
+        cost += f", delta {charge.delta:g}" if charge.delta else ""
         when = line.time.removesuffix("+00:00").replace("T", " ")
         # Labels are the operator's: as Text they are shown as they are, never read as markup.
         table.add_row(when, Text(line.label), Text(charge.purpose), charge.mechanism, cost)

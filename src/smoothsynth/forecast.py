@@ -18,6 +18,8 @@ from smoothsynth.plan import Forecast, Plan
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from smoothsynth.privacy import Charge
+
 _FEWEST_POINTS, _MOST_POINTS = 1024, 4096
 _KERNEL_WIDTHS = (2.0, 4.0, 10.0)
 
@@ -30,7 +32,7 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
     """
     # Twice as many points as features, so that what is unseen is not fitted away.
     count = max(_FEWEST_POINTS, min(_MOST_POINTS, 2 * sum(len(m.features) for m in plan.measurements)))
-    points = _even_points(count, plan.schema.dimensions)
+    points = _even_points(count, plan.dimensions)
     scaled = [m.evaluate(points) / m.deviations(plan.rows) for m in plan.measurements]
     matrix = np.concatenate(scaled, axis=1)
     matrix -= matrix.mean(axis=0)
@@ -59,19 +61,22 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     """Return a plan as something that rich can print."""
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     measured = Table(title="What is measured", title_justify="left")
-    for heading in ("moments", "features", "mechanism", "noise of a moment (sd)", "cost"):
+    for heading in ("moments", "features", "mechanism", "noise (sd)", "cost"):
         wide = heading == "moments"
         measured.add_column(heading, justify="left" if wide else "right", min_width=26 if wide else None)
+    for found in () if plan.discovery is None else plan.discovery.charges:
+        rows = f"{found.deviation / (1 if found.delta else FULL_WEIGHT):,.0f} rows"
+        measured.add_row(found.purpose, f"{found.coordinates:,}", found.mechanism, rows, cost_of(found))
     for m in plan.measurements:
         low, high = np.min(m.deviations(plan.rows)), np.max(m.deviations(plan.rows))
         spread = f"{low:.4f}" if high < low * 1.001 else f"{low:.4f} to {high:.4f}"
-        cost = f"epsilon {m.epsilon:g}" if m.epsilon is not None else f"multiplier {m.multiplier:.4g}"
-        measured.add_row(m.purpose, f"{len(m.features):,}", m.mechanism, spread, cost)
+        measured.add_row(m.purpose, f"{len(m.features):,}", m.mechanism, spread, cost_of(m.charge()))
     if plan.subspace is not None:
         charge = plan.subspace.charge()
-        cost = f"epsilon {charge.epsilon:g}" if charge.epsilon is not None else f"multiplier {charge.multiplier:.4g}"
+        cost = cost_of(charge)
         noise = charge.deviation / (plan.rows * FULL_WEIGHT)
         for _ in range(plan.subspace.iterations):
             measured.add_row(charge.purpose, f"{charge.coordinates:,}", charge.mechanism, f"{noise:.4f}", cost)
@@ -90,7 +95,17 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         f"Rows: {plan.candidate_count:,} {plan.candidates} candidates, {plan.fit} weights, "
         f"{plan.synthetic_rows:,} synthetic rows. Method: {plan.method}, focus: {plan.focus}. No data was read."
     )
-    return Group(head, "", measured, "", errors, "", tail)
+    notes = [] if plan.discovery is None else ["", *plan.discovery.sentences(plan.rows)]
+    # Text, since rich takes brackets in a string for styles.
+    known = [Text(f"Constraint: {text}") for text in plan.schema.constraints]
+    return Group(head, *known, "", measured, *notes, "", errors, "", tail)
+
+
+def cost_of(charge: Charge) -> str:
+    """Say what a charge costs, in the fewest words."""
+    if charge.epsilon is None:
+        return f"multiplier {charge.multiplier:.4g}"
+    return f"epsilon {charge.epsilon:g}" + (f", delta {charge.delta:g}" if charge.delta else "")
 
 
 def _even_points(count: int, dimensions: int) -> NDArray[np.float64]:

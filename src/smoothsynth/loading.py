@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth.discovery.found import Found
 from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.moments import MOST_ROWS, NoisyMoments, check_marks
 from smoothsynth.release import FORMAT, MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, Receipt, Release, sha256
@@ -39,6 +40,8 @@ _MOMENTS = {**_NOISE, "mechanism": str, "features": [[[[int]]]], "weights": [int
             "view": ({"knots": [[int]], "radius": _MAYBE, "pooled": bool}, None)}  # fmt: skip
 # Since columns have types; earlier releases have only values.
 _MARKS = {"exclusive": [[int]], "binary": [int]}
+_FOUND = {"asked": dict, "rounds": [{**_MOMENTS, **_MARKS}],
+          "levels": [{"column": str, "epsilon": float, "delta": float, "rows": int, "counts": [[(str, int)]]}]}  # fmt: skip
 _SUBSPACE = {**_NOISE, "dimensions": int, "rank": int, "iterations": int, "start": [[float]], "products": [[int]]}
 
 
@@ -57,9 +60,9 @@ def load(path: str | Path) -> Release:
             _check_shape(facts, _RECEIPT, "receipt")
         receipt = Receipt.from_dict(facts)
         moments, subspace = _read_moments(folder)
-        earlier = _read_earlier(folder, moments)
+        earlier, found = _read_earlier(folder, moments), _read_found(folder)
         _check_spent(receipt, facts["spent"])
-        _check_agreement(receipt, moments, subspace)
+        _check_agreement(receipt, moments, subspace, found)
         _check_hashes(folder, facts["sha256"])
         table = _read_rows(folder, receipt)
     except ReleaseError:
@@ -72,7 +75,7 @@ def load(path: str | Path) -> Release:
         raise ReleaseError(
             f"{folder} is not a whole release: a field is missing or has the wrong type ({type(error).__name__})."
         ) from error
-    return Release(table=table, moments=moments, receipt=receipt, subspace=subspace, earlier=earlier)
+    return Release(table=table, moments=moments, receipt=receipt, subspace=subspace, earlier=earlier, found=found)
 
 
 def _read_moments(folder: Path) -> tuple[tuple[NoisyMoments, ...], NoisySubspace | None]:
@@ -106,6 +109,22 @@ def _read_earlier(folder: Path, moments: tuple[NoisyMoments, ...]) -> tuple[Nois
     return earlier
 
 
+def _read_found(folder: Path) -> Found | None:
+    """Read the noisy counts of private bounds and levels, if there are some."""
+    facts = _read_json(folder, MOMENTS_FILE).get("found")
+    if facts is None:
+        return None
+    _check_shape(facts, _FOUND, "search")
+    if len(facts["rounds"]) + len(facts["levels"]) > _MOST_CHARGES:
+        raise ReleaseError(f"A search has at most {_MOST_CHARGES:,} measurements; this one has more.")
+    found = Found.from_dict(facts)
+    for m in found.rounds:
+        _check_figures((*m.integers, *m.measurement.weights))
+    for levels in found.levels:
+        _check_figures(count for _, count in levels.counts)
+    return found
+
+
 def _check_figures(integers: Iterable[int]) -> None:
     if any(abs(z) > _LARGEST for z in integers):
         raise ReleaseError(f"{MOMENTS_FILE} must have figures that noise can reach, and has larger ones.")
@@ -122,10 +141,15 @@ def _check_spent(receipt: Receipt, stated: dict[str, float]) -> None:
         raise ReleaseError("The receipt's charges must add up to what it says was spent; they do not.")
 
 
-def _check_agreement(receipt: Receipt, moments: tuple[NoisyMoments, ...], subspace: NoisySubspace | None) -> None:
+def _check_agreement(
+    receipt: Receipt, moments: tuple[NoisyMoments, ...], subspace: NoisySubspace | None, search: Found | None
+) -> None:
     """Refuse moments of other rows, of columns that the schema does not have, or with another noise than was charged."""
     d, found = receipt.schema.dimensions, [(m.rows, m.measurement.rows_per_person) for m in moments]
     found += [(subspace.rows, subspace.measurement.rows_per_person)] if subspace else []
+    if search is not None:
+        found += [(m.rows, m.measurement.rows_per_person) for m in search.rounds]
+        found += [(m.rows, m.measurement.rows_per_person) for m in search.levels]
     if any(pair != (receipt.rows, receipt.rows_per_person) for pair in found):
         raise ReleaseError("The moments must be of as many rows as the receipt names; they are not.")
     for m in moments:
@@ -137,7 +161,12 @@ def _check_agreement(receipt: Receipt, moments: tuple[NoisyMoments, ...], subspa
             raise ReleaseError("The moments must be of the columns of the receipt's schema; they are not.")
     if subspace is not None and subspace.measurement.dimensions != d:
         raise ReleaseError("The subspace must be of the columns of the receipt's schema; it is not.")
-    charges = [m.measurement.charge() for m in moments]
+    if search is not None and search.schema() != receipt.schema:
+        raise ReleaseError(
+            "The receipt's schema must be the one that follows from the counts in the search; it is not."
+        )
+    charges = [] if search is None else list(search.charges)
+    charges += [m.measurement.charge() for m in moments]
     charges += [subspace.measurement.charge()] * subspace.measurement.iterations if subspace else []
     if len(charges) != len(receipt.charges) or not all(map(_same, charges, receipt.charges)):
         raise ReleaseError("The receipt's charges must be those of the moments, one for one; they are not.")
@@ -146,7 +175,8 @@ def _check_agreement(receipt: Receipt, moments: tuple[NoisyMoments, ...], subspa
 def _same(one: Charge, other: Charge) -> bool:
     """Whether two charges are the same, up to the last digits of a sensitivity computed on another machine."""
     near = [math.isclose(getattr(one, name), getattr(other, name), rel_tol=1e-6) for name in _NEAR]
-    return all(near) and all(getattr(one, name) == getattr(other, name) for name in _CHARGE if name not in _NEAR)
+    exact = [name for name in (*_CHARGE, "delta") if name not in _NEAR]
+    return all(near) and all(getattr(one, name) == getattr(other, name) for name in exact)
 
 
 def _read_rows(folder: Path, receipt: Receipt) -> pyarrow.Table:

@@ -62,6 +62,8 @@ def plan_html(plan: Plan) -> str:
         ("cost", f"{_budget(plan.cost)} in {len(plan.charges)} measurements"),
         ("then", f"{plan.synthetic_rows:,} synthetic rows, method {plan.method}, focus {plan.focus}; no data was read"),
     ]
+    if plan.discovery is not None:
+        facts.append(("first", " ".join(plan.discovery.sentences(plan.rows))))
     noises = [float(np.max(m.deviations(plan.rows))) for m in plan.measurements[:MOST_COLUMNS]]
     largest = max(noises, default=0.0)
     rows = [
@@ -75,7 +77,7 @@ def plan_html(plan: Plan) -> str:
 def _page(
     head: str, facts: Iterable[tuple[str, str]], headings: Sequence[str], rows: Iterable[Sequence[str]], *, hidden: int
 ) -> str:
-    lines = "".join(_row((f"<span style='opacity:.65'>{name}</span>", _text(words, 200))) for name, words in facts)
+    lines = "".join(_row((f"<span style='opacity:.65'>{name}</span>", _text(words, 600))) for name, words in facts)
     table = "".join(map(_row, rows))
     more = f"<div style='opacity:.65'>and {hidden:,} more</div>" if hidden else ""
     titles = "".join(f"<th scope='col' style='{_CELL};opacity:.65'>{heading}</th>" for heading in headings)

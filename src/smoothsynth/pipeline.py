@@ -6,7 +6,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import PlanError
-from smoothsynth.plan import Plan, plan
+from smoothsynth.plan import Plan, plan, plan_found
+from smoothsynth.private.discover import check_engine, discover
 from smoothsynth.private.engines.choose import open_engine, read_address
 from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.ledger_file import LedgerFile
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from smoothsynth.discovery.found import Found
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.privacy import Charge
     from smoothsynth.private.engine import Engine
+    from smoothsynth.private.ledger_file import Reservation
     from smoothsynth.private.table import Table
     from smoothsynth.schema import Schema
     from smoothsynth.subspace import NoisySubspace
@@ -77,7 +80,19 @@ def release(
     table = open_table(read_address(data, summing), schema, memory=memory)
     del data  # a crash reporter that shows the names of a frame shall not find the rows here
     planned = plan(schema, table.rows, epsilon=epsilon, delta=delta, method=method, **choices)
-    settings: dict[str, Any] = {"seed": seed, "progress": progress, "file": file, "label": label}
+    if planned.discovery is not None:
+        planned.discovery.refuse(table.rows)
+        check_engine(planned.discovery, summing)
+    upon = None if file is None else _reserve(planned, file, label)
+    spending = Ledger(planned.budget, upon=upon)
+    found = None
+    if planned.discovery is not None:
+        found = discover(table, planned.discovery, engine=summing, ledger=spending, progress=progress)
+        planned = plan_found(planned, found.schema(), **choices)
+        table = table.seen_as(planned.schema)
+        if upon is not None:
+            upon.plan_further(planned.charges[len(found.charges) :])
+    settings: dict[str, Any] = {"seed": seed, "progress": progress, "ledger": spending, "found": found}
     if owner is None:
         return carry_out(planned, table, engine=summing, **settings)
     keeping = Keeping(summing)
@@ -98,21 +113,18 @@ def carry_out(
     engine: Engine,
     seed: int | None = None,
     progress: Progress | None = None,
-    file: LedgerFile | None = None,
-    label: str = "",
+    ledger: Ledger | None = None,
     earlier: Sequence[NoisyMoments] = (),
+    found: Found | None = None,
 ) -> Release:
     """Measure what the plan says, fit, draw rows, and write the receipt; keep the views of `earlier` moments, if given."""
-    upon = None
-    if file is not None:
-        upon = file.reserve(planned.charges, label=label, rows_per_person=planned.rows_per_person)
-    ledger = Ledger(planned.budget, upon=upon)
+    ledger = Ledger(planned.budget) if ledger is None else ledger
     stages = Stages.of(planned, earlier=earlier)
     while (seen := stages.next) is not None:
         noisy = measure(table, seen, engine=engine, ledger=ledger, progress=_stage(progress, seen.purpose))
         stages = stages.after(noisy)
     subspace = _subspace(planned, table, engine=engine, ledger=ledger, seed=seed)
-    return finish(stages, ledger.charges, subspace=subspace, seed=seed, progress=progress)
+    return finish(stages, ledger.charges, subspace=subspace, seed=seed, progress=progress, found=found)
 
 
 def finish(
@@ -122,6 +134,7 @@ def finish(
     subspace: NoisySubspace | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
+    found: Found | None = None,
 ) -> Release:
     """Fit and draw rows once all is measured; costs nothing."""
     planned, moments = stages.planned, stages.moments
@@ -129,7 +142,7 @@ def finish(
         made = rows_of_model(planned.schema, stages.model, planned.synthetic_rows, seed=seed)
     else:
         made = _weighed(planned, moments, subspace, seed=seed, progress=_fit_stage(progress))
-    return _release(stages, charges, subspace, made=made, seed=seed)
+    return _release(stages, charges, subspace, made=made, seed=seed, found=found)
 
 
 def _weighed(
@@ -171,6 +184,7 @@ def _release(
     *,
     made: Synthesis,
     seed: int | None,
+    found: Found | None,
 ) -> Release:
     import pyarrow
 
@@ -191,7 +205,15 @@ def _release(
         version=VERSION,
     )
     rows = pyarrow.table(planned.schema.from_unit(made.points))
-    return Release(rows, stages.moments, receipt, subspace, stages.earlier)
+    return Release(rows, stages.moments, receipt, subspace, stages.earlier, found)
+
+
+def _reserve(planned: Plan, file: LedgerFile, label: str) -> Reservation:
+    """Check that the whole release fits; what comes after a search for bounds and levels is recorded after it."""
+    together = planned.rows_per_person
+    file.read().refuse(planned.charges, rows_per_person=together)
+    first = planned if planned.discovery is None else planned.discovery
+    return file.reserve(first.charges, label=label, rows_per_person=together)
 
 
 def _owner(keep: str | Path, key: str | Path | None, planned: Plan) -> Owner:
@@ -206,7 +228,7 @@ def _owner(keep: str | Path, key: str | Path | None, planned: Plan) -> Owner:
 
 def _store(planned: Plan, made: Release, keeping: Keeping) -> Store:
     """Put together what a further release needs: the sums, and the plain fields of the plan."""
-    anew = {"schema", "rows", "budget", "measurements", "subspace", "synthetic_rows"}
+    anew = {"schema", "rows", "budget", "measurements", "subspace", "synthetic_rows", "discovery"}
     choices = {field.name: getattr(planned, field.name) for field in fields(planned) if field.name not in anew}
     kept = Kept(planned.schema, planned.rows, choices, made.moments, made.receipt.charges, keeping.batches)
     return Store(kept, keeping.kept)

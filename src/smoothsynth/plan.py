@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,14 +11,17 @@ import numpy as np
 from smoothsynth.designs.auto import auto_design
 from smoothsynth.designs.focus import FOCUSES
 from smoothsynth.designs.paper import paper_design
+from smoothsynth.discovery.design import plan_discovery
 from smoothsynth.errors import PlanError
 from smoothsynth.moments import MOST_ROWS, Measurement
 from smoothsynth.privacy import Budget, Charge, compose
+from smoothsynth.schema.closing import assumed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from smoothsynth.designs.design import Design
+    from smoothsynth.discovery.design import Discovery
     from smoothsynth.schema import Schema
     from smoothsynth.subspace import SubspaceMeasurement
 
@@ -33,7 +36,11 @@ _LEAST_CANDIDATES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A complete plan: what is measured with which noise, how rows are made, what it costs."""
+    """A complete plan: what is measured with which noise, how rows are made, what it costs.
+
+    With private bounds or levels, `discovery` finds them first. The rest is planned for a table with so many columns, and
+    planned again, at the same cost, for the levels that were found.
+    """
 
     schema: Schema
     rows: int
@@ -50,6 +57,7 @@ class Plan:
     synthetic_rows: int
     rows_per_person: int
     focus: str = "balanced"
+    discovery: Discovery | None = None
 
     @property
     def modelled(self) -> bool:
@@ -65,7 +73,13 @@ class Plan:
     def charges(self) -> tuple[Charge, ...]:
         """What will be charged, in order."""
         products = (self.subspace.charge(),) * self.subspace.iterations if self.subspace else ()
-        return (*(m.charge() for m in self.measurements), *products)
+        first = () if self.discovery is None else self.discovery.charges
+        return (*first, *(m.charge() for m in self.measurements), *products)
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates; private levels count as an assumed number of them."""
+        return self.schema.dimensions if self.discovery is None else assumed(self.schema).dimensions
 
     @property
     def cost(self) -> Budget:
@@ -82,12 +96,19 @@ class Plan:
             "cost": {"epsilon": self.cost.epsilon, "delta": self.cost.delta},
             "rows_per_person": self.rows_per_person,
             "focus": self.focus,
+            **self._discovery_facts(),
             "measurements": [_describe(m, self.rows) for m in self.measurements],
             "candidates": {"kind": self.candidates, "count": self.candidate_count},
             "fit": self.fit,
             "synthetic_rows": self.synthetic_rows,
             "expected_errors": [f.as_dict() for f in self.forecast()],
         }
+
+    def _discovery_facts(self) -> dict[str, Any]:
+        if self.discovery is None:
+            return {}
+        charges = [{**charge.as_dict(), "in_words": charge.sentence()} for charge in self.discovery.charges]
+        return {"discovery": {"charges": charges, "notes": self.discovery.sentences(self.rows)}}
 
     def forecast(self) -> tuple[Forecast, ...]:
         """Predict the error of typical queries from public facts alone."""
@@ -134,41 +155,62 @@ def plan(
     focus: str = "balanced",
     smoothness: int = 16,
     features: int | None = None,
+    bounds_share: float = 0.1,
+    levels_share: float = 0.1,
 ) -> Plan:
     """Plan a release from public facts: the schema, the number of rows and the budget.
 
     `focus` leans towards "queries" (wide kernels), "marginals" or "correlations". `smoothness` is the order K of the
     queries that matter (a Gaussian kernel of width s has K = s^2): rougher ones (small K) buy more degrees in each column;
     in `method="paper"` it is the K of its rules. `features` replaces the paper's number of lowest basis functions.
+    `bounds_share` and `levels_share` of the budget find the bounds and levels that the schema calls "private", if any.
     """
     budget = Budget(epsilon, delta)
-    _check_counts(schema, rows, synthetic_rows=synthetic_rows, rows_per_person=rows_per_person, smoothness=smoothness)
+    known = assumed(schema)
+    _check_counts(known, rows, synthetic_rows=synthetic_rows, rows_per_person=rows_per_person, smoothness=smoothness)
     _check_choice("method", method, METHODS)
     _check_choice("focus", focus, tuple(FOCUSES))
     size = synthetic_rows or rows
-    if method == "auto":
-        design = auto_design(
-            schema,
-            rows,
-            budget,
-            rows_per_person=rows_per_person,
-            size=size,
-            focus=focus,
-            smoothness=smoothness,
-            weighed=candidates not in (None, "model") or fit not in (None, "maximum entropy"),
-        )
-    else:
+
+    def designed(rest: Budget) -> Design:
+        if method == "auto":
+            return auto_design(
+                known,
+                rows,
+                rest,
+                rows_per_person=rows_per_person,
+                size=size,
+                focus=focus,
+                smoothness=smoothness,
+                weighed=candidates not in (None, "model") or fit not in (None, "maximum entropy"),
+            )
         chosen = candidates or "ellipsoid"
         _check_choice("candidates", chosen, CANDIDATES)
-        design = paper_design(
-            schema,
+        return paper_design(
+            known,
             rows,
-            budget,
+            rest,
             candidates=chosen,
             smoothness=smoothness,
             features=features,
             rows_per_person=rows_per_person,
         )
+
+    def discovered(*, gaussian: bool) -> Discovery | None:
+        return plan_discovery(
+            schema,
+            budget,
+            bounds_share=bounds_share,
+            levels_share=levels_share,
+            rows_per_person=rows_per_person,
+            gaussian=gaussian,
+        )
+
+    discovery = discovered(gaussian=bool(delta))
+    design = designed(budget if discovery is None else discovery.rest)
+    # One kind of noise for all: Gaussian and pure costs add up worse than either by itself.
+    if delta and design.measurements[0].epsilon is not None and (pure := discovered(gaussian=False)) is not None:
+        discovery, design = pure, designed(pure.rest)
     _check_choice("candidates", candidates or design.candidates, _candidates_for(design))
     _check_choice("fit", fit or design.fit, FITS)
     changed = candidates not in (None, design.candidates) or fit not in (None, design.fit)
@@ -189,7 +231,26 @@ def plan(
         synthetic_rows=size,
         rows_per_person=rows_per_person,
         focus=focus,
+        discovery=discovery,
     )
+
+
+def plan_found(planned: Plan, schema: Schema, **choices: Any) -> Plan:
+    """Plan the rest again once private bounds and levels are found, with the budget that they left.
+
+    Bounds change nothing. Levels do; should another number of them make the plan a pure one, it gets what Gaussian noise on
+    the bounds leaves of epsilon.
+    """
+    if planned.discovery is None:
+        return planned
+    rest, spent = planned.discovery.rest, planned.discovery.charges
+    made = plan(schema, planned.rows, epsilon=rest.epsilon, delta=rest.delta, method=planned.method, **choices)
+    found = replace(made, budget=planned.budget, discovery=planned.discovery)
+    if found.cost.epsilon <= planned.budget.epsilon:
+        return found
+    left = planned.budget.epsilon - compose(spent, delta=planned.budget.delta).epsilon
+    made = plan(schema, planned.rows, epsilon=left, method=planned.method, **choices)
+    return replace(made, budget=planned.budget, discovery=planned.discovery)
 
 
 def needed_epsilon(schema: Schema, rows: int, target: float, **choices: Any) -> float | None:
@@ -210,7 +271,10 @@ def _smallest(make: Callable[[float], Plan], target: float, *, low: float, high:
         raise PlanError(f"A target error must be a number between 0 and 1, not {target!r}.")
 
     def reached(value: float) -> bool:
-        return max(f.noise for f in make(value).forecast()) <= target
+        made = make(value)
+        # Where private bounds would not be found, nothing is reached.
+        found = made.discovery is None or made.discovery.needed <= made.rows
+        return found and max(f.noise for f in made.forecast()) <= target
 
     if not reached(high):
         return None
@@ -250,6 +314,9 @@ def _check_counts(
             f"The schema has {schema.dimensions:,} coordinates; at most {MOST_COORDINATES:,} can be measured. "
             "Leave out columns that nobody will ask about."
         )
+    # A plan for a single person's rows is one that is made before the rows are counted.
+    if schema.rules is not None and rows > rows_per_person:
+        schema.rules.check_totals(schema.columns, rows)
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

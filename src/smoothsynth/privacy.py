@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = "Neighbouring tables: same number of rows, one row replaced."
 
-_NORMS = {"cube": "linf", "discrete laplace": "l1", "discrete gaussian": "l2"}
+# Discrete Laplace noise on the counts of the values that occur; those below a threshold are not released.
+STABLE = "stable histogram"
+_NORMS = {"cube": "linf", "discrete laplace": "l1", "discrete gaussian": "l2", STABLE: "l1"}
 _MOVES = {
     "linf": "no sum moves by more than {}",
     "l1": "the moves of all sums add up to at most {}",
@@ -61,6 +63,7 @@ class Charge:
 
         cube, discrete laplace:  sensitivity / scale <= epsilon
         discrete gaussian:       scale^2 >= (multiplier sensitivity)^2 + 4
+        stable histogram:        sensitivity / scale <= epsilon,  and `delta` for a value that occurs once
     """
 
     purpose: str
@@ -71,6 +74,7 @@ class Charge:
     coordinates: int
     epsilon: float | None
     multiplier: float | None
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         if self.mechanism not in _NORMS or self.norm != _NORMS[self.mechanism]:
@@ -83,6 +87,9 @@ class Charge:
             raise BudgetError("Gaussian noise must state a multiplier, other noise an epsilon; never both.")
         for name in ("sensitivity", "scale", "multiplier" if gaussian else "epsilon"):
             object.__setattr__(self, name, _positive(getattr(self, name), name, error=BudgetError))
+        object.__setattr__(self, "delta", _finite(self.delta, "delta", error=BudgetError))
+        if (self.mechanism == STABLE) is not (self.delta > 0) or not 0 <= self.delta < 1:
+            raise BudgetError("A histogram of values that occur must state a delta between 0 and 1; others have none.")
         if not self._noise_suffices():
             raise BudgetError("The scale of a charge must cover what it claims to spend; it is too small.")
 
@@ -101,6 +108,8 @@ class Charge:
     def sentence(self) -> str:
         """Say what was released, how it was protected and what that costs, for whoever must approve it."""
         moves = _MOVES[self.norm].format(f"{self.sensitivity:.12g}")
+        if self.delta:
+            return self._stable_sentence()
         if self.epsilon is not None:
             cost = f"costs epsilon = {self.epsilon:.12g} with delta = 0"
         else:
@@ -111,17 +120,27 @@ class Charge:
             f"each sum). When a row is replaced, {moves}; this {cost}. {NEIGHBOURS}"
         )
 
+    def _stable_sentence(self) -> str:
+        threshold = stable_threshold(self.scale, self.delta)
+        return (
+            f"{self.purpose}: values that occur, at most {self.coordinates}, with their counts in {self.mechanism} noise of "
+            f"scale {self.scale:.12g}, if the noisy count is at least {threshold:,}. When a row is "
+            f"replaced, the counts move by at most {self.sensitivity:.12g} in all, and a value that only this row has is "
+            f"shown with a probability of at most {self.delta:.6g}; this costs epsilon = {self.epsilon:.12g} with "
+            f"delta = {self.delta:.6g}. {NEIGHBOURS}"
+        )
+
     def as_dict(self) -> dict[str, Any]:
-        """Give the fields as plain values, for a receipt."""
-        return asdict(self)
+        """Give the fields as plain values, for a receipt; a delta only where there is one."""
+        return {name: value for name, value in asdict(self).items() if name != "delta" or value}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Charge:
         """Read what `as_dict` wrote and check it again; other keys, such as a sentence, are not read."""
-        missing = [name for name in cls.__slots__ if name not in fields]
+        missing = [name for name in cls.__slots__ if name not in fields and name != "delta"]
         if missing:
             raise BudgetError(f"A charge must have every field of a charge; found no {', '.join(missing)}.")
-        return cls(**{name: fields[name] for name in cls.__slots__})
+        return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
 
 
 def cube_scale(sensitivity: float, epsilon: float) -> float:
@@ -138,6 +157,23 @@ def gaussian_sigma(sensitivity: float, multiplier: float) -> float:
     """Give sqrt((multiplier sensitivity)^2 + 4), rounded up; docs/proofs/discrete-gaussian.md has why."""
     length = _exact(sensitivity, "sensitivity") * _exact(multiplier, "multiplier")
     return _root_above(length**2 + _TAU_SQUARED)
+
+
+def stable_threshold(scale: float, delta: float) -> int:
+    """Give a T with  P(1 + Z >= T) = q^(T-1) / (1 + q) <= delta,  Z discrete Laplace, q = e^(-1/scale).
+
+    It is the least one up to rounding, which is upwards. The proof needs  delta <= 1 - q  too: docs/proofs/private-schema.md.
+    """
+    rare = min(delta, -math.expm1(-1.0 / scale))
+    needed = scale * (-math.log(rare) - math.log1p(math.exp(-1.0 / scale)))
+    return 1 + max(1, math.ceil(needed * (1.0 + _MARGIN) + _MARGIN))
+
+
+def split_delta(delta: float, share: float) -> tuple[float, float]:
+    """Divide a delta into a share and the rest; rounded down, so the exact sum is at most delta."""
+    whole = Fraction(delta)
+    part = _below(whole * Fraction(share))
+    return part, _below(whole - Fraction(part))
 
 
 def cube_deviation(coordinates: int, *, sensitivity: float, epsilon: float) -> float:
@@ -200,17 +236,23 @@ def split_multiplier(multiplier: float, shares: Sequence[float]) -> list[float]:
 def compose(charges: Iterable[Charge], *, delta: float) -> Budget:
     """Give what all charges cost together, adaptively chosen or not; docs/proofs/composition.md.
 
-    Pure epsilons add up. Gaussians are one Gaussian, 1/m^2 = sum 1/m_i^2, converted at `delta`. With both,
-    the two add up. Without Gaussian charges the result is pure, and `delta` is not spent.
+    Pure epsilons add up, and deltas of charges. Gaussians are one Gaussian, 1/m^2 = sum 1/m_i^2, converted at what those
+    leave of `delta`. With both, the two add up. Without Gaussian charges only the deltas of charges are spent.
     """
     charges = list(charges)
     if not charges:
         raise BudgetError("Composition needs at least one charge; found none.")
     pure = sum((Fraction(c.epsilon) for c in charges if c.epsilon is not None), Fraction(0))
     inverse = sum((1 / Fraction(c.multiplier) ** 2 for c in charges if c.multiplier is not None), Fraction(0))
+    own = sum((Fraction(c.delta) for c in charges), Fraction(0))
     if not inverse:
-        return Budget(_above(pure))
-    return Budget(_above(pure + Fraction(gaussian_epsilon(_root_below(1 / inverse), delta))), delta)
+        return Budget(_above(pure), _above(own) if own else 0.0)
+    left = Fraction(delta) - own
+    if own and left <= 0:
+        raise BudgetError(f"The charges alone spend a delta of {float(own):g}; nothing of {delta:g} is left for noise.")
+    return Budget(
+        _above(pure + Fraction(gaussian_epsilon(_root_below(1 / inverse), _below(left) if own else delta))), delta
+    )
 
 
 def _log_mills(x: float) -> float:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.answer.estimate import Estimate
     from smoothsynth.answer.statistics import Bin, Regression
+    from smoothsynth.discovery.found import Found
     from smoothsynth.subspace import NoisySubspace
 
 
@@ -131,7 +132,8 @@ class Receipt:
 class Release:
     """A synthetic table that anyone may see, with its noisy moments and its receipt.
 
-    `earlier` are the moments of the release whose views this one kept (docs/federated.md); they were charged there.
+    `earlier` are the moments of the release whose views this one kept (docs/federated.md); they were charged there. `found`
+    are the noisy counts from which private bounds and levels follow, if the schema asked for some.
     """
 
     table: pyarrow.Table
@@ -139,6 +141,7 @@ class Release:
     receipt: Receipt
     subspace: NoisySubspace | None = None
     earlier: tuple[NoisyMoments, ...] = ()
+    found: Found | None = None
 
     @property
     def schema(self) -> Schema:
@@ -252,6 +255,8 @@ class Release:
         document: dict[str, Any] = {"format": FORMAT, "moments": [m.as_dict() for m in self.moments]}
         if self.subspace is not None:
             document["subspace"] = self.subspace.as_dict()
+        if self.found is not None:
+            document["found"] = self.found.as_dict()
         if self.earlier:
             document["earlier"] = [m.as_dict() for m in self.earlier]
         _write_json(folder / MOMENTS_FILE, document)

@@ -14,6 +14,7 @@ from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.kept_views import learn_through
 from smoothsynth.synthesis.model import empty_model
 from smoothsynth.synthesis.sample import generator
+from smoothsynth.synthesis.synthesise import drawn_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,7 @@ def look_of(view: View | None) -> str | None:
 def _drawn(release: Release, model: Model, rows: int, randomness: np.random.Generator) -> pa.Table:  # noqa: TID251
     import pyarrow as pa
 
-    points = release.schema.snap(np.clip(model.rows(rows, generator=randomness), -1.0, 1.0))
+    points = drawn_rows(release.schema, model, rows, generator=randomness)
     return pa.table(release.schema.from_unit(points))
 
 

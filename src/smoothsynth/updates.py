@@ -10,6 +10,7 @@ from smoothsynth.pipeline import carry_out, check_seed
 from smoothsynth.plan import Plan, plan
 from smoothsynth.privacy import Budget, Charge, compose, gaussian_multiplier, split_epsilon, split_multiplier
 from smoothsynth.private.engines.choose import open_engine, read_address
+from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.sites.answers import table_elsewhere
 from smoothsynth.private.sites.keys import read_key
@@ -93,14 +94,16 @@ def update(
     rows = stored.kept.rows + (0 if new is None else new.rows)
     planned = _plan(stored.kept, rows, budget, size=synthetic_rows, rows_per_person=rows_per_person)
     keeping = Keeping(summing, rows=new, before=stored)
+    upon = None
+    if file is not None:
+        upon = file.reserve(planned.charges, label=label, rows_per_person=planned.rows_per_person)
     made = carry_out(
         planned,
         table_elsewhere(rows, planned.schema),
         engine=keeping,
         seed=seed,
         progress=progress,
-        file=file,
-        label=label,
+        ledger=Ledger(budget, upon=upon),
         earlier=stored.kept.earlier,
     )
     owner.keep(stored.after(keeping, rows=rows, charges=made.receipt.charges), replace_it=True)

@@ -17,7 +17,7 @@ LAYERS = [
     ["schema", "basis", "privacy", "folder", "lattice"],
     ["sensitivity", "view"],
     ["moments"],
-    ["subspace"],
+    ["subspace", "discovery"],
     ["designs", "study"],
     ["private", "synthesis", "plan", "release"],
     ["forecast", "loading", "stages", "answer", "sampling", "notebook"],

@@ -13,7 +13,7 @@ def blocks(language):
 
 
 def test_the_examples_are_schemas():
-    first, second = map(ss.Schema.parse, blocks("toml"))
+    first, private, second = map(ss.Schema.parse, blocks("toml"))
     found = {}
     (code,) = blocks("python")
     exec(code, found)  # noqa: S102
@@ -21,5 +21,6 @@ def test_the_examples_are_schemas():
     assert {column.kind for column in first.columns.values()} == {
         "number", "integer", "category", "boolean", "date", "datetime",
     }  # fmt: skip
+    assert private.columns["cost"].upper == private.columns["ward"].levels == "private"
     unit = second.columns["income"].to_unit([0, 9_000, 21_000, 34_000, 52_000, 80_000, 10_000_000])
     assert [round(float(x), 6) for x in unit] == [round(-1 + i / 3, 6) for i in range(7)]

@@ -71,6 +71,11 @@ def start(
     settings = {"epsilon": epsilon, "delta": delta, "rows_per_person": rows_per_person, **choices}
     planned = plan(schema, max(rows, 1), **settings)
     _check_plain(choices)
+    if planned.discovery is not None:
+        raise PlanError(
+            "A study needs public bounds and levels: its sites would have to count in intervals that they cannot check. "
+            "Declare them, or let one site find them in a release of its own rows."
+        )
     if planned.subspace is not None:
         raise PlanError(
             "A study cannot do the paper's subspace iteration. Choose candidates='hypercube' or 'grid', or method='auto'."

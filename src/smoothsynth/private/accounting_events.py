@@ -17,7 +17,8 @@ def accounting_events(charges: Iterable[Charge]) -> list[dict[str, Any]]:
     the sum; the sensitivity in a charge is already that of replacing rows. A discrete Laplace of sensitivity 1
     and parameter epsilon has the losses -epsilon and epsilon only: it is randomised response, which dominates
     every mechanism that is epsilon-private, so it stands for the cube and for Laplace noise on many sums too
-    (Kairouz, Oh and Viswanath 2015).
+    (Kairouz, Oh and Viswanath 2015). A charge with a delta of its own is an epsilon-private one but for that probability:
+    `plus_delta` is no argument, and has to be added to the delta of all others (docs/proofs/private-schema.md, section 4).
     """
     return [_event(charge) for charge in charges]
 
@@ -25,4 +26,5 @@ def accounting_events(charges: Iterable[Charge]) -> list[dict[str, Any]]:
 def _event(charge: Charge) -> dict[str, Any]:
     if charge.multiplier is not None:
         return {"event": "GaussianDpEvent", "noise_multiplier": charge.multiplier}
-    return {"event": "DiscreteLaplaceDpEvent", "noise_parameter": charge.epsilon, "sensitivity": 1}
+    pure = {"event": "DiscreteLaplaceDpEvent", "noise_parameter": charge.epsilon, "sensitivity": 1}
+    return {**pure, "plus_delta": charge.delta} if charge.delta else pure

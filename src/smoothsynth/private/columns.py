@@ -14,6 +14,7 @@ import numpy as np
 from smoothsynth.errors import DataError
 from smoothsynth.schema import Category, unknown_column
 from smoothsynth.schema.cells import doubles, is_text, numbers_of, plain_values
+from smoothsynth.schema.intervals import Intervals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,16 +111,16 @@ def kind_of(type_: pa.DataType) -> str:
     return next((kind for kind, is_kind in kinds.items() if is_kind(type_)), str(type_).split("<", maxsplit=1)[0])
 
 
-def read_cells(array: pa.Array, column: Column) -> NDArray[Any]:
-    """Return what the sums of a column need: places among the levels of a category (-1: none), else numbers (NaN: missing).
+def read_cells(array: pa.Array, column: Column | Intervals) -> NDArray[Any]:
+    """Return what the sums of a column need: places among levels or intervals (-1: none), else numbers (NaN: missing).
 
     Text is read cell by cell: from a CSV file, or where the schema allows it. What cannot be read is missing.
     """
     if isinstance(column, Category):
         return column.codes(array)
-    if column.kind in ("number", "integer") and not is_text(array.type):
-        return numbers(array)
-    return numbers_of(array, column.kind)
+    plain = column.kind in ("number", "integer") and not is_text(array.type)
+    found = numbers(array) if plain else numbers_of(array, column.kind)
+    return column.codes(found) if isinstance(column, Intervals) else found
 
 
 def numbers(array: pa.Array) -> NDArray[Any]:

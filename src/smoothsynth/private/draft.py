@@ -17,6 +17,9 @@ _HEAD = """\
 # and publishing them breaks the promise. Values outside the bounds are moved to the bound, so generous bounds are safe,
 # but every answer's noise grows with their width. Values that are no level count at the level that `other` names.
 #
+# Where nobody knows a bound or the levels, write  lower = "private",  upper = "private"  or  levels = "private":  the release
+# finds them for a share of its budget (smoothsynth plan shows it; levels need a delta). Public ones cost nothing.
+#
 # Add  nullable = true  to a column in which missing cells mean something.
 #
 # The types were guessed from the types in the file, or from its first rows. Make sure that they are what you would have

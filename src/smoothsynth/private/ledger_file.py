@@ -116,13 +116,16 @@ class Reservation:
         if self._planned:
             self._record(self._planned)
             self._open, self._planned = list(self._planned), ()
-        covered = next(
-            (c for c in self._open if (c.epsilon, c.multiplier) == (charge.epsilon, charge.multiplier)), None
-        )
+        costs = (charge.epsilon, charge.multiplier, charge.delta)
+        covered = next((c for c in self._open if (c.epsilon, c.multiplier, c.delta) == costs), None)
         if covered is None:
             self._record([charge])
         else:
             self._open.remove(covered)
+
+    def plan_further(self, charges: Sequence[Charge]) -> None:
+        """Record these charges, too, with the first of them: they were not known before the earlier ones were made."""
+        self._planned = tuple(charges)
 
     def _record(self, charges: Sequence[Charge]) -> None:
         self._file.charge_together(charges, label=self._label, rows_per_person=self._rows_per_person)

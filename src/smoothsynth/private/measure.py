@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.basis import total_degree
+from smoothsynth.discovery.levels import MOST_FOUND, NoisyLevels
 from smoothsynth.lattice import LATTICE
 from smoothsynth.moments import Measurement, NoisyMoments, check_marks, coarse_sums
 from smoothsynth.private import noise
+from smoothsynth.private.values import count_values
 from smoothsynth.subspace import SubspaceMeasurement, on_lattice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from smoothsynth.discovery.levels import LevelsMeasurement
     from smoothsynth.private.engine import Engine, SealedSums
     from smoothsynth.private.ledger import Ledger
     from smoothsynth.private.table import Table
+    from smoothsynth.private.values import SealedCounts
 
 
 def measure(
@@ -63,6 +67,33 @@ def measure_product(
     drawn = _draw_noise(measurement.dimensions * measurement.rank, measurement)
     pairs = zip(_exact_product(sums.unseal(), on_lattice(directions), rows), drawn, strict=True)
     return tuple(starmap(add, pairs))
+
+
+def measure_levels(
+    table: Table,
+    measurements: Sequence[LevelsMeasurement],
+    *,
+    ledger: Ledger,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[NoisyLevels]:
+    """Count the values of some columns exactly; for each column charge the ledger, add noise, and show what is frequent.
+
+    A value is shown if its noisy count reaches the threshold (docs/proofs/private-schema.md, section 3), and of more than
+    MOST_FOUND values those with the largest noisy counts. What is not shown leaves no trace.
+    """
+    for sealed, measurement in zip(
+        count_values(table, [m.column for m in measurements], progress=progress), measurements, strict=True
+    ):
+        ledger.charge(measurement.charge())
+        yield NoisyLevels(measurement, table.rows, _frequent(sealed, measurement))
+
+
+def _frequent(sealed: SealedCounts, measurement: LevelsMeasurement) -> tuple[tuple[str, int], ...]:
+    sensitivity, epsilon = measurement.sensitivity, measurement.epsilon
+    drawn = noise.add_laplace_noise([0] * sealed.values, sensitivity=sensitivity, epsilon=epsilon)
+    pairs = zip(sealed.unseal().items(), drawn, strict=True)
+    shown = [(text, exact + z) for (text, exact), z in pairs if exact + z >= measurement.threshold]
+    return tuple(sorted(sorted(shown, key=lambda one: (-one[1], one[0]))[:MOST_FOUND]))
 
 
 def _exact_product(sums: Sequence[int], directions: NDArray[np.int64], rows: int) -> list[int]:

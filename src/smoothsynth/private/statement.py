@@ -63,15 +63,16 @@ class Statement:
         1/m^2 = 1/m_all^2 - sum 1/m_i^2  with m_all the multiplier that all Gaussians together may have.
         """
         room = self.total.epsilon - math.fsum(c.epsilon for c in self.charges if c.epsilon is not None)
-        if not self.total.delta or room < _LEAST_GAUSSIAN:
+        delta = self.total.delta - math.fsum(c.delta for c in self.charges)
+        if delta <= 0.0 or room < _LEAST_GAUSSIAN:
             return 0.0
         used = math.fsum(c.multiplier**-2 for c in self.charges if c.multiplier is not None)
         if not used:
             return self.left
-        inverse = gaussian_multiplier(room * (1 - _GAUSSIAN_CAUTION), self.total.delta) ** -2 - used
+        inverse = gaussian_multiplier(room * (1 - _GAUSSIAN_CAUTION), delta) ** -2 - used
         if inverse <= _GAUSSIAN_CAUTION * used or inverse <= 0:
             return 0.0
-        epsilon = gaussian_epsilon(inverse**-0.5, self.total.delta) * (1 - _GAUSSIAN_CAUTION)
+        epsilon = gaussian_epsilon(inverse**-0.5, delta) * (1 - _GAUSSIAN_CAUTION)
         return epsilon if epsilon > _LEAST_GAUSSIAN else 0.0
 
     def left_in_words(self) -> str:
@@ -85,9 +86,14 @@ class Statement:
     def refuse(self, charges: Sequence[Charge], *, rows_per_person: int = 1) -> None:
         """Raise BudgetError if these charges would exceed the total, or protect fewer rows together than it does."""
         self._refuse_fewer_rows(rows_per_person)
-        if not self.total.delta and any(c.multiplier is not None for c in charges):
+        if not self.total.delta and any(c.multiplier is not None or c.delta for c in charges):
             raise BudgetError(_needs_delta())
         cost = compose([*self.charges, *charges], delta=self.total.delta)
+        if cost.delta > self.total.delta:
+            raise BudgetError(
+                f"This would bring the ledger to delta = {cost.delta:g}; its total is delta = {self.total.delta:g}. Nothing "
+                "was measured. Ask for less, or raise the total (smoothsynth ledger set FILE --epsilon E --delta D --raise)."
+            )
         if cost.epsilon > self.total.epsilon:
             raise BudgetError(
                 f"This would bring the ledger to epsilon = {rounded_up(cost.epsilon)}; its total is epsilon = "

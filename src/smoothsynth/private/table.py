@@ -68,6 +68,10 @@ class Table:
         """The number of rows, which is public."""
         return self._rows
 
+    def seen_as(self, schema: Schema) -> Table:
+        """Return the same rows, their columns described otherwise: as of the same kind, or fewer of them."""
+        return Table(self._source, schema)
+
     def _batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         done = 0
         for batch in self._source.batches(batch_rows):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from smoothsynth.report.tables import count, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from smoothsynth.report.contents import Contents
 
 _COMMANDS = """\
@@ -49,6 +51,14 @@ def limits(contents: Contents) -> str:
     return f'<div class="limits">{items}</div>'
 
 
+def _constraints(texts: Sequence[str]) -> str:
+    """List what was known of the rows beforehand, and holds for the synthetic ones."""
+    if not texts:
+        return ""
+    lines = "".join(f"<li><code>{escape(text)}</code></li>" for text in texts)
+    return f"<p>Public facts that the rows were made to satisfy:</p><ul>{lines}</ul>"
+
+
 def verify(contents: Contents) -> str:
     """Say how to cite the release, what its files are and how to check them."""
     receipt = contents.receipt
@@ -69,7 +79,7 @@ def verify(contents: Contents) -> str:
     )
     return (
         f'<div class="columns-of-text"><div><h3>Cite</h3><p>{escape(cite)}</p></div><div><h3>How the rows were made</h3>'
-        f"<p>{escape(made)}</p></div></div><h3>The files of the release</h3>"
+        f"<p>{escape(made)}</p>{_constraints(receipt.schema.constraints)}</div></div><h3>The files of the release</h3>"
         + table(["File", "SHA-256"], lines, label="Hashes of the files", numbers=set())
         + '<h3>Check it yourself</h3><pre tabindex="0" aria-label="Commands that verify the release"><code>'
         f"{escape(_COMMANDS)}</code></pre>"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from smoothsynth.privacy import Charge
     from smoothsynth.release import Release
 
@@ -15,6 +18,7 @@ _NOISE = {
     "cube": "noise uniform in a random cube",
     "discrete laplace": "two-sided geometric (discrete Laplace) noise",
     "discrete gaussian": "discrete Gaussian noise",
+    "stable histogram": "two-sided geometric (discrete Laplace) noise on counts, rare values left out",
 }
 
 
@@ -34,37 +38,44 @@ def spending(release: Release) -> tuple[Spending, ...]:
     """Describe the charges in order.
 
     Shares of a pure budget are those of epsilon. With Gaussian noise of multipliers m_1, m_2, ... the whole release is
-    one Gaussian release of 1/m^2 = sum 1/m_k^2, so the share of a charge is (1/m_k^2) / (1/m^2).
+    one Gaussian release of 1/m^2 = sum 1/m_k^2, so the share of a charge is (1/m_k^2) / (1/m^2) of what pure ones leave.
     """
     charges = release.receipt.charges
-    sizes = [_size(charge) for charge in charges]
+    shares = _shares(charges, release.receipt.budget.epsilon)
     noise = _noise_of_moments(release)
     return tuple(
         Spending(
             purpose=charge.purpose,
             numbers=charge.coordinates,
-            share=size / sum(sizes),
+            share=shares[k],
             noise=f"{_NOISE[charge.mechanism]}{noise[k]}",
             cost=_cost(charge),
             in_words=release.receipt.in_words(charge),
         )
-        for k, (charge, size) in enumerate(zip(charges, sizes, strict=True))
+        for k, charge in enumerate(charges)
     )
 
 
-def _size(charge: Charge) -> float:
-    return charge.epsilon if charge.epsilon is not None else float(charge.multiplier or 1.0) ** -2
+def _shares(charges: Sequence[Charge], epsilon: float) -> list[float]:
+    pure = math.fsum(c.epsilon for c in charges if c.epsilon is not None)
+    inverse = math.fsum(c.multiplier**-2 for c in charges if c.multiplier is not None)
+    whole = epsilon if inverse else pure
+    left = 1.0 - pure / whole
+    return [
+        c.epsilon / whole if c.epsilon is not None else left * float(c.multiplier or 1.0) ** -2 / inverse
+        for c in charges
+    ]
 
 
 def _cost(charge: Charge) -> str:
     if charge.epsilon is not None:
-        return f"ε = {charge.epsilon:.4g}"
+        return f"ε = {charge.epsilon:.4g}" + (f", δ = {charge.delta:.2g}" if charge.delta else "")
     return f"1/{charge.multiplier:.4g}²"
 
 
 def _noise_of_moments(release: Release) -> list[str]:
     """Say how large the noise of each charge is on the scale of its moments, which lie between -1 and 1."""
-    texts = []
+    texts = [] if release.found is None else [""] * len(release.found.charges)
     for moments in release.moments:
         low, high = float(np.min(moments.deviations)), float(np.max(moments.deviations))
         spread = f"{low:.2g}" if high < low * 1.05 else f"{low:.2g} to {high:.2g}"

@@ -25,10 +25,11 @@ class Category:
     """A column with 2 to 256 public levels, texts or whole numbers; text is compared without white space around it.
 
     `other` names the level at which values count that are no level. Without it they count nowhere, like a missing cell
-    of a `nullable` category: all coordinates of the row are 0.
+    of a `nullable` category: all coordinates of the row are 0. With levels="private" a release finds the frequent values,
+    at a cost that the plan shows, and all others count at `other`.
     """
 
-    levels: Sequence[Level] = ()
+    levels: Sequence[Level] | str = ()
     _: KW_ONLY
     other: Level | None = None
     nullable: bool = False
@@ -41,21 +42,26 @@ class Category:
 
     @property
     def dimensions(self) -> int:
-        """The number of coordinates: one for each level."""
-        return len(self.levels)
+        """The number of coordinates: one for each level; none while they are private."""
+        return len(self.roles)
 
     @property
     def roles(self) -> tuple[str, ...]:
         """What each coordinate is."""
-        return ("level",) * len(self.levels)
+        return () if self.levels == bounds.PRIVATE else ("level",) * len(self.levels)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The levels as text, without white space around them."""
-        return tuple(str(level).strip() for level in self.levels)
+        known = [self.other] * (self.other is not None) if self.levels == bounds.PRIVATE else self.levels
+        return tuple(str(level).strip() for level in known)
 
     def problem(self) -> str | None:
         """Say what is wrong with the levels, in words, or None."""
+        found = self._open_problem() if isinstance(self.levels, str) else self._levels_problem()
+        return found or bounds.flag_problem(self.nullable)
+
+    def _levels_problem(self) -> str | None:
         if not isinstance(self.levels, tuple) or not 2 <= len(self.levels) <= MOST_LEVELS:
             return f"levels must be a list of 2 to {MOST_LEVELS} texts or whole numbers; write levels = [...]"
         if {type(level) for level in self.levels} not in ({str}, {int}):
@@ -66,27 +72,34 @@ class Category:
             return "levels must differ, by more than white space around them"
         if self.other is not None and (type(self.other) is not type(self.levels[0]) or self.other not in self.levels):
             return f"other = {bounds.shown(self.other)} must be one of the levels; add it to them"
-        return bounds.flag_problem(self.nullable)
+        return None
+
+    def _open_problem(self) -> str | None:
+        if self.levels != bounds.PRIVATE:
+            known = (
+                f'a list of 2 to {MOST_LEVELS} texts or whole numbers, or "{bounds.PRIVATE}" to be found and paid for'
+            )
+            return f"levels must be {known}, not {bounds.shown(self.levels)}"
+        if self.other is None or (isinstance(self.other, str) and _writable(self.other)):
+            return None
+        return f"other = {bounds.shown(self.other)} must be a text, beside levels that are private"
 
     def facts(self) -> dict[str, Any]:
         """Return what a schema file says of this column."""
-        found: dict[str, Any] = {"type": self.kind, "levels": list(self.levels)}
+        levels = self.levels if isinstance(self.levels, str) else list(self.levels)
+        found: dict[str, Any] = {"type": self.kind, "levels": levels}
         if self.other is not None:
             found["other"] = self.other
         return {**found, "nullable": True} if self.nullable else found
 
     def codes(self, values: Any) -> NDArray[np.int16]:
         """Return the place of each cell among the levels, -1 for none."""
-        from pyarrow import compute
-
-        array = cells.arrow_of(values)
-        # Each distinct cell is looked up once.
-        encoded = array if hasattr(array, "dictionary") else compute.dictionary_encode(array)
+        texts, places = labelled(values)
         known = {text: place for place, text in enumerate(self.texts)}
         other = -1 if self.other is None else self.levels.index(self.other)
         absent = -1 if self.nullable else other
-        found = [known.get(text, other) if text else absent for text in _texts(encoded.dictionary)]
-        return np.array([*found, absent], dtype=np.int16)[cells.places(encoded)]
+        found = [known.get(text, other) if text else absent for text in texts]
+        return np.array([*found, absent], dtype=np.int16)[places]
 
     def pick(self, points: NDArray[np.float64]) -> NDArray[np.int16]:
         """Return the level with the largest coordinate; of a nullable category -1 if none is at least 1/2."""
@@ -113,6 +126,15 @@ class Category:
         import pyarrow as pa
 
         return pa.string() if isinstance(self.levels[0], str) else pa.int64()
+
+
+def labelled(values: Any) -> tuple[list[str | None], NDArray[np.int64]]:
+    """Return distinct cells as text, each looked at once, and the place of every cell among them, -1 for a missing one."""
+    from pyarrow import compute
+
+    array = cells.arrow_of(values)
+    encoded = array if hasattr(array, "dictionary") else compute.dictionary_encode(array)
+    return _texts(encoded.dictionary), cells.places(encoded)
 
 
 def _writable(level: Level) -> bool:

@@ -45,11 +45,14 @@ def as_numbers(column: Column, values: Any) -> NDArray[Any]:
     return column.codes(values) if isinstance(column, Category) else plain(values, column.kind)
 
 
-def from_points(column: Column, points: Array) -> NDArray[Any] | pa.Array:
-    """Return cells in the column's own units from their coordinates."""
+def from_points(column: Column, points: Array, *, step: float | None = None) -> NDArray[Any] | pa.Array:
+    """Return cells in the column's own units from their coordinates; numbers as whole multiples of a step, if given."""
     if isinstance(column, Category):
         return column.of(column.pick(points))
     values: NDArray[Any] = column.from_unit(points[:, 0])
+    if step is not None and isinstance(column, Number):
+        lower, upper = column.bounds
+        values = np.clip(np.rint(values / step), np.ceil(lower / step), np.floor(upper / step)) * step
     if not column.nullable:
         return values
     import pyarrow as pa

@@ -22,7 +22,7 @@ Moment = datetime.datetime | datetime.date | str | None
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A column of days between two public bounds; days outside are moved to the bound."""
+    """A column of days between two public bounds, or "private" ones; days outside are moved to the bound."""
 
     lower: Day = None
     upper: Day = None
@@ -49,7 +49,7 @@ class Date:
     @property
     def bounds(self) -> tuple[float, float]:
         """The two bounds in days since 1970."""
-        return _days(self.lower), _days(self.upper)
+        return bounds.span(*(b if b == bounds.PRIVATE else _days(b) for b in (self.lower, self.upper)))
 
     def problem(self) -> str | None:
         """Say what is wrong with the bounds, in words, or None."""
@@ -88,6 +88,7 @@ class Date:
 class Datetime:
     """A column of moments in time between two public bounds, released to the second; others are moved to the bound.
 
+    A bound may be "private": the release finds it, at a cost that the plan shows.
     Moments with a time zone are turned into UTC, and those without are taken as they are.
     """
 
@@ -116,7 +117,7 @@ class Datetime:
     @property
     def bounds(self) -> tuple[float, float]:
         """The two bounds in seconds since 1970."""
-        return _seconds(self.lower), _seconds(self.upper)
+        return bounds.span(*(b if b == bounds.PRIVATE else _seconds(b) for b in (self.lower, self.upper)))
 
     def problem(self) -> str | None:
         """Say what is wrong with the bounds, in words, or None."""
@@ -183,9 +184,11 @@ def _problem(lower: Any, upper: Any, kind: type, example: str) -> str | None:
     for side, bound in (("lower", lower), ("upper", upper)):
         if bound is None:
             return f"the {side} bound is missing; write {side} = ... in its section"
+        if isinstance(bound, str) and bound == bounds.PRIVATE:
+            continue
         if type(bound) is not kind or (isinstance(bound, datetime.datetime) and (bound.tzinfo or bound.microsecond)):
-            return f"the {side} bound must be {example}, not {bounds.shown(bound)}"
-    if lower >= upper:
+            return f'the {side} bound must be {example}, or "{bounds.PRIVATE}", not {bounds.shown(bound)}'
+    if bounds.PRIVATE not in (lower, upper) and lower >= upper:
         return f"lower = {lower} must be before upper = {upper}"
     return None
 
@@ -199,4 +202,21 @@ def _seconds(moment: Any) -> float:
 
 
 def _iso(bound: Any) -> str:
-    return str(bound.isoformat())
+    return str(bound) if isinstance(bound, str) else str(bound.isoformat())
+
+
+def day_at(days: int) -> datetime.date:
+    """Return the day that is so many days after 1970 began."""
+    return _FIRST_DAY + datetime.timedelta(days=days)
+
+
+def moment_at(seconds: int) -> datetime.datetime:
+    """Return the moment that is so many seconds after 1970 began."""
+    return _FIRST_SECOND + datetime.timedelta(seconds=seconds)
+
+
+# The first and the last day and second that a calendar has, in numbers.
+CALENDAR = {
+    "date": (_days(datetime.date.min), _days(datetime.date.max)),
+    "datetime": (_seconds(datetime.datetime.min), _seconds(datetime.datetime.max.replace(microsecond=0))),
+}

@@ -12,6 +12,7 @@ from smoothsynth.schema.bounds import shown
 from smoothsynth.schema.category import Category
 from smoothsynth.schema.column import KINDS
 from smoothsynth.schema.dates import Date, Datetime
+from smoothsynth.schema.intervals import Intervals
 from smoothsynth.schema.number import Integer, Number
 from smoothsynth.schema.truth import Boolean
 
@@ -21,13 +22,14 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from smoothsynth.schema.column import Column
 
 WHY_PUBLIC = (
     "Bounds are public knowledge (a code book, a law, the range of an instrument), never the smallest and "
-    "largest value of the data: those belong to single persons."
+    'largest value of the data: those belong to single persons. A bound that nobody knows can be "private": a release finds '
+    "it, at a cost."
 )
 WHY_PUBLIC_LEVELS = (
     "Levels are public knowledge (a code book, a form), never the values found in the data: a rare one belongs to a "
@@ -39,9 +41,11 @@ def read(document: object) -> dict[str, Column]:
     """Return the columns of {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
     if not isinstance(document, dict):
         raise SchemaError(f'A schema must be {{"columns": ...}}; it is a {type(document).__name__}.')
-    extra = sorted(map(repr, set(document) - {"columns"}))
+    extra = sorted(map(repr, set(document) - {"columns", "constraints"}))
     if extra:
-        raise SchemaError(f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections only.")
+        raise SchemaError(
+            f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, and above them constraints = [...]."
+        )
     columns = document.get("columns")
     if not isinstance(columns, dict) or not columns:
         raise SchemaError('No columns. Describe each as [columns.NAME] with type = "number", lower and upper.')
@@ -57,9 +61,11 @@ def parse(text: str) -> dict[str, Any]:
     raise SchemaError(problem)
 
 
-def write(columns: Mapping[str, Column]) -> str:
+def write(columns: Mapping[str, Column], constraints: Sequence[str] = ()) -> str:
     """Return the text of a schema file."""
     parts = [f"# {WHY_PUBLIC}\n"]
+    if constraints:
+        parts.append(f"constraints = {_toml(list(constraints))}\n")
     for name, column in columns.items():
         lines = [f"{key} = {_toml(value)}" for key, value in column.facts().items()]
         parts.append(f"[columns.{_toml(name)}]\n" + "\n".join(lines) + "\n")
@@ -72,7 +78,7 @@ def check(name: object, column: object) -> None:
         raise SchemaError(f"A column name must be a text that is not empty; {name!r:.80} is not.")
     if not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
         raise SchemaError(f"A column name must be text that UTF-8 can write; {name!r:.80} is not.")
-    if not isinstance(column, (Number, Integer, Category, Boolean, Date, Datetime)):
+    if not isinstance(column, (Number, Integer, Category, Boolean, Date, Datetime, Intervals)):
         raise SchemaError(
             f"Column {name!r} must be described by Number(lower, upper), Integer(lower, upper), Category(levels), Boolean(), "
             "Date(lower, upper) or Datetime(lower, upper)."

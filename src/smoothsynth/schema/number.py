@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.schema import bounds, value
-from smoothsynth.schema.transform import NAMES, transform_of, transform_problem
+from smoothsynth.schema.transform import NAMES, open_transform_problem, transform_of, transform_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 class Number:
     """A column of real numbers between two public bounds; values outside are clipped.
 
+    A bound that nobody knows is "private": the release finds it, at a cost that the plan shows.
     `transform` gives crowded values more room: "log", "asinh" (of value / `scale`) or "rank-to-public-quantiles", with the
     `quantiles` of a code book or an earlier publication. With `nullable`, missing cells are measured as such.
     """
 
-    lower: float | None = None
-    upper: float | None = None
+    lower: float | str | None = None
+    upper: float | str | None = None
     _: KW_ONLY
     transform: str | None = None
     quantiles: Sequence[float] | None = None
@@ -69,6 +70,10 @@ class Number:
         found = bounds.bounds_problem(self.lower, self.upper) or bounds.flag_problem(self.nullable)
         if found:
             return found
+        if bounds.PRIVATE in (self.lower, self.upper):
+            return bounds.search_problem(self.lower, self.upper, self.kind) or open_transform_problem(
+                self.transform, lower=self.lower, scale=self.scale, quantiles=self.quantiles
+            )
         lower, upper = self.bounds
         return transform_problem(self.transform, lower=lower, upper=upper, scale=self.scale, quantiles=self.quantiles)
 
@@ -101,10 +106,10 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """A column of whole numbers between two public bounds; values outside are clipped."""
+    """A column of whole numbers between two public bounds, or "private" ones; values outside are clipped."""
 
-    lower: int | None = None
-    upper: int | None = None
+    lower: int | str | None = None
+    upper: int | str | None = None
     _: KW_ONLY
     transform: str | None = None
     nullable: bool = False
@@ -140,17 +145,22 @@ class Integer:
         found = bounds.bounds_problem(self.lower, self.upper) or bounds.flag_problem(self.nullable)
         if found:
             return found
-        lower, upper = self.bounds
-        if not (lower.is_integer() and upper.is_integer()):
+        known = [b for b in (self.lower, self.upper) if isinstance(b, (int, float))]
+        if not all(float(b).is_integer() for b in known):
             return f"lower={self.lower} and upper={self.upper} must be whole numbers for type integer"
-        if not all(-(2**53) <= b <= 2**53 for b in (self.lower, self.upper) if b is not None):
+        if not all(-(2**53) <= b <= 2**53 for b in known):
             return "whole numbers beyond 2^53 cannot be told apart: use type number"
+        if len(known) < 2:
+            return bounds.search_problem(self.lower, self.upper, self.kind) or open_transform_problem(
+                self.transform, lower=self.lower, scale=self.scale, known=NAMES[:2]
+            )
+        lower, upper = self.bounds
         return transform_problem(self.transform, lower=lower, upper=upper, scale=self.scale, known=NAMES[:2])
 
     def facts(self) -> dict[str, Any]:
         """Return what a schema file says of this column."""
-        lower, upper = self.bounds
-        return value.facts(self, int(lower), int(upper))
+        lower, upper = (b if b == bounds.PRIVATE else int(b or 0) for b in (self.lower, self.upper))
+        return value.facts(self, lower, upper)
 
     def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Map values to the cube, as for a number."""

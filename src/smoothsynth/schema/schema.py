@@ -13,21 +13,29 @@ from smoothsynth.errors import SchemaError
 from smoothsynth.schema import column as columns_
 from smoothsynth.schema import facts as facts_
 from smoothsynth.schema.category import Category
+from smoothsynth.schema.constraints import checked_texts, read_constraints
+from smoothsynth.schema.intervals import Intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from smoothsynth.schema.column import Column
+    from smoothsynth.schema.constraints import Constraints
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The public description of a table: its columns by name, in order."""
+    """The public description of a table: its columns by name, in order, and what is known of rows: `constraints`.
+
+    A constraint is a text: "diastolic <= systolic", "net + tax = gross", "sum(visits) = 12000", "mean(age) = 41.3".
+    """
 
     columns: Mapping[str, Column]
+    constraints: Sequence[str] = ()
+    rules: Constraints | None = field(init=False, repr=False, compare=False, default=None)
     _offsets: Mapping[str, slice] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -40,10 +48,13 @@ class Schema:
             offsets[name] = slice(start, start + column.dimensions)
             start += column.dimensions
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        object.__setattr__(self, "constraints", checked_texts(self.constraints))
+        if self.constraints:
+            object.__setattr__(self, "rules", read_constraints(tuple(self.constraints), tuple(self.columns.items())))
         object.__setattr__(self, "_offsets", MappingProxyType(offsets))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Schema, (dict(self.columns),))
+        return (Schema, (dict(self.columns), tuple(self.constraints)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,7 +106,7 @@ class Schema:
 
     @property
     def _categories(self) -> tuple[str, ...]:
-        return tuple(name for name, column in self.columns.items() if isinstance(column, Category))
+        return tuple(name for name, column in self.columns.items() if isinstance(column, (Category, Intervals)))
 
     def coordinates_of(self, name: str) -> slice:
         """Say which coordinates belong to a column."""
@@ -105,8 +116,10 @@ class Schema:
 
     def from_unit(self, points: NDArray[np.float64]) -> dict[str, NDArray[Any] | pa.Array]:
         """Turn points of the cube into columns in their own units: numpy arrays, or Arrow arrays with nulls or levels."""
+        steps = {} if self.rules is None else self.rules.steps()
         return {
-            name: columns_.from_points(column, points[:, self._offsets[name]]) for name, column in self.columns.items()
+            name: columns_.from_points(column, points[:, self._offsets[name]], step=steps.get(name))
+            for name, column in self.columns.items()
         }
 
     def to_unit(self, table: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -141,16 +154,17 @@ class Schema:
 
     @classmethod
     def from_facts(cls, document: Mapping[str, Any]) -> Schema:
-        """Build a schema from {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
-        return cls(facts_.read(document))
+        """Build a schema from {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}, "constraints": [...]}."""
+        return cls(facts_.read(document), document.get("constraints", ()))
 
     def facts(self) -> dict[str, Any]:
         """Return the schema as plain values; the inverse of `from_facts`."""
-        return {"columns": {name: column.facts() for name, column in self.columns.items()}}
+        found: dict[str, Any] = {"columns": {name: column.facts() for name, column in self.columns.items()}}
+        return {**found, "constraints": list(self.constraints)} if self.constraints else found
 
     def to_toml(self) -> str:
         """Write the schema as the text of a schema file."""
-        return facts_.write(self.columns)
+        return facts_.write(self.columns, self.constraints)
 
     def save(self, path: str | Path) -> None:
         """Write a schema file."""

@@ -121,6 +121,20 @@ def transform_problem(
     return _quantiles_problem(quantiles, lower, upper) if name is not None else None
 
 
+def open_transform_problem(
+    name: object, *, lower: object, scale: object, quantiles: object = None, known: tuple[str, ...] = NAMES
+) -> str | None:
+    """Say what is wrong with a transform of a column of which a bound is still to be found, in words, or None."""
+    if name == NAMES[2]:
+        return f"transform = {name!r} needs public bounds: public quantiles lie between them. Give lower and upper"
+    if name == "log" and lower == bounds.PRIVATE:
+        return "transform = 'log' needs a public lower bound above 0; give one, or take 'asinh', which goes through 0"
+    low = 1.0 if lower == bounds.PRIVATE else float(lower)  # type: ignore[arg-type]
+    # Whatever upper bound is found, it leaves more room than this.
+    high = low + max(abs(low), 1.0)
+    return transform_problem(name, lower=low, upper=high, scale=scale, quantiles=quantiles, known=known)
+
+
 def _log_problem(lower: float, upper: float) -> str | None:
     if lower <= 0.0:
         return f"transform = 'log' needs lower > 0, and lower is {lower:g}; take 'asinh', which goes through 0"

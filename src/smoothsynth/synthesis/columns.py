@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.schema import Category
+from smoothsynth.synthesis.constraints import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,6 +60,7 @@ class Columns:
 
     `places` are the centres of the cells, `edges` their ends. In an `exact` line the places are the only values.
     `groups` say which lines are not values of their own but levels of categories, or tell that a value is missing.
+    `limits` are the constraints that rows keep, None without any.
     """
 
     places: Array
@@ -69,6 +71,7 @@ class Columns:
     groups: Groups = field(default_factory=Groups)
     converged: bool = True
     steps: int = 0
+    limits: Limits | None = None
 
     @property
     def count(self) -> int:
@@ -140,7 +143,8 @@ def flat_columns(schema: Schema) -> Columns:
         base[number, : len(line.places)] = line.base
     exact = np.array([len(line.places) < len(fine) for line in lines])
     groups = Groups(schema.exclusive, schema.whole, schema.missing)
-    return Columns(places, edges, base, base, exact, groups)
+    limits = None if schema.rules is None else Limits(schema)
+    return Columns(places, edges, base, base, exact, groups, limits=limits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

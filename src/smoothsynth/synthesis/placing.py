@@ -59,7 +59,29 @@ def place(
         inside = 0.5 if generator is None else generator.random(len(order))
         own = shares[order] / shares[order].sum() if len(order) else shares[order]
         rows[order, column] = columns.quantiles(column, np.cumsum(own) - own * inside)
-    return rows
+    if columns.limits is None:
+        return rows
+    return columns.limits.settle(rows, lambda moved, column: _restored(rows, moved, column, columns, hidden, weights))
+
+
+def _restored(
+    rows: Array,
+    moved: Array,
+    column: int,
+    columns: Columns,
+    hidden: dict[int, NDArray[np.bool_]],
+    weights: Array | None,
+) -> Array:
+    """Return the values of a column that was placed, in the order of those that constraints moved."""
+    seen = np.flatnonzero(~hidden[column]) if column in hidden else np.arange(len(rows))
+    order = seen[np.argsort(moved[seen, column], kind="stable")]
+    found = moved[:, column].copy()
+    if weights is None:
+        found[order] = np.sort(rows[seen, column])
+    elif len(order):
+        own = weights[order] / weights[order].sum()
+        found[order] = columns.quantiles(column, np.cumsum(own) - own / 2.0)
+    return found
 
 
 def choose_levels(drawn: Array, wanted: Array, weights: Array) -> Array:

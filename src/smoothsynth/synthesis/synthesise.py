@@ -10,9 +10,11 @@ import numpy as np
 from smoothsynth.synthesis.candidates import Candidates, grid, grid_axis, hypercube
 from smoothsynth.synthesis.computed_features import computed_features
 from smoothsynth.synthesis.ellipsoid import ellipsoid
+from smoothsynth.synthesis.exact_rows import exact_rows
 from smoothsynth.synthesis.fit import Fit
 from smoothsynth.synthesis.grid_program import fit_grid_linear_program
 from smoothsynth.synthesis.independent import separable
+from smoothsynth.synthesis.known_moments import public_values
 from smoothsynth.synthesis.linear_program import fit_linear_program
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 from smoothsynth.synthesis.model import empty_model
@@ -66,23 +68,26 @@ def synthesise(
         chosen = _around_the_mean(schema, moments, subspace, candidate_count, generator)
     else:
         chosen = _candidates(candidates, schema, moments, candidate_count, generator)
-    found = _weigh(chosen, moments, fit, fitted, progress)
+    found = _weigh(schema, chosen, moments, fit, fitted, progress)
     picked = systematic(found.weights, rows, generator=generator)
-    return Synthesis(chosen.points[picked], chosen.origin, found)
+    points = exact_rows(schema, chosen.points[picked], private_rows=moments[0].rows)
+    return Synthesis(points, chosen.origin, found)
 
 
 def _weigh(
+    schema: Schema,
     candidates: Candidates,
     moments: Sequence[NoisyMoments],
     fit: str,
     fitted: int | None,
     progress: Callable[[int, int | None, str], None] | None,
 ) -> Fit:
-    values = np.concatenate([noisy.values for noisy in moments])[:fitted]
+    known = [public_values(schema, noisy) for noisy in moments]
+    values = np.concatenate([values for values, _ in known])[:fitted]
     if fit == "linear program":
         matrix = np.concatenate([noisy.measurement.evaluate(candidates.points) for noisy in moments], axis=1)
         return fit_linear_program(matrix[:, :fitted], values, progress=progress)
-    scale = np.concatenate([noisy.deviations for noisy in moments])[:fitted]
+    scale = np.concatenate([deviations for _, deviations in known])[:fitted]
     features = computed_features([_seen(noisy, candidates.points) for noisy in moments], first=fitted)
     return fit_maximum_entropy(features, values, scale=scale, base=candidates.base, progress=progress)
 
@@ -104,13 +109,18 @@ def _candidates(
         for noisy in moments:
             if noisy.measurement.view is None and any(map(separable, noisy.features)):
                 model = model.learn(None, noisy)
-        return Candidates(schema.snap(model.rows(count, generator=generator)), np.full(count, 1.0 / count), "model")
+        return _allowed(schema, model.rows(count, generator=generator), np.full(count, 1.0 / count), "model")
     if kind == "grid":
         levels = max(2, round(count ** (1.0 / schema.dimensions)))
         drawn = grid(levels, schema.dimensions)
     else:
         drawn = hypercube(count, schema.dimensions, generator=generator)
-    return Candidates(schema.snap(drawn.points), drawn.base, drawn.origin)
+    return _allowed(schema, drawn.points, drawn.base, drawn.origin)
+
+
+def _allowed(schema: Schema, points: NDArray[np.float64], base: NDArray[np.float64], origin: str) -> Candidates:
+    """Return candidates that rows can be: whole numbers where they must be, and all constraints kept."""
+    return Candidates(schema.snap(exact_rows(schema, points)), base, origin)
 
 
 def _around_the_mean(
@@ -123,7 +133,7 @@ def _around_the_mean(
     values = np.concatenate([noisy.values for noisy in moments])
     centre = np.clip(values[: schema.dimensions], -1.0, 1.0)
     drawn = ellipsoid(centre, subspace.directions(), subspace.eigenvalues(), count=count, generator=generator)
-    return Candidates(schema.snap(drawn.points), drawn.base, drawn.origin)
+    return _allowed(schema, drawn.points, drawn.base, drawn.origin)
 
 
 def _on_the_full_grid(
@@ -144,7 +154,7 @@ def _on_the_full_grid(
         target[tuple(index.get(c, 0) for c in range(schema.dimensions))] = value
     found = fit_grid_linear_program(target, levels=levels, progress=progress)
     picked = systematic(found.weights, rows, generator=generator)
-    points = schema.snap(grid_axis(levels)[found.support[picked]])
+    points = schema.snap(exact_rows(schema, grid_axis(levels)[found.support[picked]], private_rows=noisy.rows))
     fit = Fit(
         weights=found.weights,
         method="linear program",
@@ -157,9 +167,17 @@ def _on_the_full_grid(
     return Synthesis(points, "grid", fit)
 
 
+def drawn_rows(schema: Schema, model: Model, rows: int, *, generator: np.random.Generator) -> NDArray[np.float64]:  # noqa: TID251
+    """Draw rows of a model as points that rows of the schema can be."""
+    points = np.clip(model.rows(rows, generator=generator), -1.0, 1.0)
+    limits = model.columns.limits
+    private_rows = None if limits is None else limits.private_rows
+    return schema.snap(exact_rows(schema, points, private_rows=private_rows))
+
+
 def rows_of_model(schema: Schema, model: Model, rows: int, *, seed: int | None) -> Synthesis:
     """Draw rows of a model that has learned everything: they are weighted equally, nothing is left to fit."""
-    points = schema.snap(np.clip(model.rows(rows, generator=seeded(seed)), -1.0, 1.0))
+    points = drawn_rows(schema, model, rows, generator=seeded(seed))
     columns = model.columns
     words = (
         f"The densities of {columns.count} columns agree with the noisy moments within their noise."

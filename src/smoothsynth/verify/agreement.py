@@ -28,7 +28,8 @@ _BLOCK = 4096
 def check_range(evidence: Evidence) -> list[Check]:
     """Hold every released whole number against  |Z| <= n w + 40 deviations of its noise."""
     problems, count = [], 0
-    for i, noisy in enumerate(evidence.moments, start=1):
+    counted = () if evidence.found is None else evidence.found.rounds
+    for i, noisy in enumerate((*counted, *evidence.moments), start=1):
         noise = _FAR * noisy.measurement.charge().deviation
         most = [noisy.rows * weight + noise for weight in noisy.measurement.weights]
         beyond = _beyond(noisy.integers, most)

@@ -33,11 +33,15 @@ def check_charges(evidence: Evidence) -> list[Check]:
         problems.append(f"A table cannot have {facts['rows']:,} rows, {facts['rows_per_person']:,} of one person.")
     for i, (charge, m) in enumerate(zip(facts["charges"], measured, strict=False), start=1):
         expected = m.charge().as_dict()
-        names = ("purpose", "mechanism", "norm", "coordinates", "epsilon", "multiplier")
-        wrong = [name for name in names if expected[name] != charge[name]]
+        names = ("purpose", "mechanism", "norm", "coordinates", "epsilon", "multiplier", "delta")
+        wrong = [name for name in names if expected.get(name) != charge.get(name)]
         if wrong or m.rows_per_person != facts["rows_per_person"]:
             problems.append(f"Charge {i} is not for what was measured: another {', '.join(wrong) or 'unit'}.")
     problems += [p for noisy in evidence.moments if (p := _misfit(evidence, noisy))]
+    found = evidence.found
+    counted = [] if found is None else [n.rows for n in found.levels] + [n.rows for n in found.rounds]
+    if set(counted) - {facts["rows"]}:
+        problems.append("Private bounds or levels were counted in another number of rows than the receipt says.")
     if evidence.subspace is not None and evidence.subspace.rows != facts["rows"]:
         problems.append("The subspace iteration is of another number of rows than the receipt says.")
     sums = sum(charge["coordinates"] for charge in facts["charges"])
@@ -71,11 +75,12 @@ def check_budget(evidence: Evidence) -> list[Check]:
     mu = math.sqrt(math.fsum(c["multiplier"] ** -2.0 for c in facts["charges"] if c["multiplier"] is not None))
     # What is left for the Gaussian charges must give them no more than the delta that is claimed.
     rest = budget["epsilon"] * (1.0 + _NEAR) - pure
-    delta = gaussian_delta_by_integral(mu, rest) if mu else 0.0
+    own = math.fsum(charge.get("delta", 0.0) for charge in facts["charges"])
+    delta = own + (gaussian_delta_by_integral(mu, rest) if mu else 0.0)
     problems = []
     if total.epsilon > budget["epsilon"] or total.delta > budget["delta"]:
         problems.append(f"The charges cost {_pair(total.epsilon, total.delta)}, more than {_pair(**budget)}.")
-    second = f"delta = {delta:.4g} at epsilon = {budget['epsilon']:g}" if mu else f"epsilon = {pure:.9g}"
+    second = f"delta = {delta:.4g} at epsilon = {budget['epsilon']:g}" if mu or own else f"epsilon = {pure:.9g}"
     if rest < 0.0 or delta > budget["delta"]:
         problems.append(f"A second calculation finds {second}, more than {_pair(**budget)}.")
     if not math.isclose(total.epsilon, spent["epsilon"], rel_tol=_NEAR) or total.delta != spent["delta"]:

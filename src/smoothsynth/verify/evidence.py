@@ -13,6 +13,7 @@ from smoothsynth.loading import (
     _check_shape,
     _plain_file,
     _read_earlier,
+    _read_found,
     _read_json,
     _read_moments,
 )
@@ -23,6 +24,8 @@ from smoothsynth.verify.rows import read_rows
 if TYPE_CHECKING:
     import pyarrow
 
+    from smoothsynth.discovery.found import Found
+    from smoothsynth.discovery.levels import LevelsMeasurement
     from smoothsynth.moments import Measurement, NoisyMoments
     from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement
 
@@ -40,11 +43,14 @@ class Evidence:
     table: pyarrow.Table
     unreadable: dict[str, str]
     earlier: tuple[NoisyMoments, ...] = ()
+    found: Found | None = None
 
     @property
-    def measurements(self) -> list[Measurement | SubspaceMeasurement]:
+    def measurements(self) -> list[LevelsMeasurement | Measurement | SubspaceMeasurement]:
         """What was measured, once for each charge there should be."""
-        measured: list[Measurement | SubspaceMeasurement] = [noisy.measurement for noisy in self.moments]
+        measured: list[LevelsMeasurement | Measurement | SubspaceMeasurement] = []
+        measured += [] if self.found is None else self.found.measurements
+        measured += [noisy.measurement for noisy in self.moments]
         if self.subspace is not None:
             measured += [self.subspace.measurement] * self.subspace.measurement.iterations
         return measured
@@ -69,20 +75,21 @@ def read_evidence(path: str | Path) -> Evidence:
         raise ReleaseError(f"{folder} cannot be read: {getattr(error, 'strerror', 'it is not a path')}.") from error
     moments: tuple[NoisyMoments, ...] = ()
     earlier: tuple[NoisyMoments, ...] = ()
+    found: Found | None = None
     subspace: NoisySubspace | None = None
     table: pyarrow.Table = None
     unreadable: dict[str, str] = {}
     # Whatever is wrong with a file from outside, the answer is that it cannot be read.
     try:
         moments, subspace = _read_moments(folder)
-        earlier = _read_earlier(folder, moments)
+        earlier, found = _read_earlier(folder, moments), _read_found(folder)
     except Exception as error:
         unreadable["moments"] = _words(MOMENTS_FILE, error)
     try:
         table = read_rows(_plain_file(folder, ROWS_FILE), facts["synthetic_rows"], schema=schema)
     except Exception as error:
         unreadable["rows"] = _words(ROWS_FILE, error)
-    return Evidence(folder, facts, schema, fingerprint, moments, subspace, table, unreadable, earlier)
+    return Evidence(folder, facts, schema, fingerprint, moments, subspace, table, unreadable, earlier, found)
 
 
 def _read_receipt(folder: Path) -> dict[str, Any]:

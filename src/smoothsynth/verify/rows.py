@@ -9,6 +9,7 @@ from smoothsynth.loading import _plain_file
 from smoothsynth.release import CSV_FILE, ROWS_FILE
 from smoothsynth.schema import Category
 from smoothsynth.schema.column import outside
+from smoothsynth.schema.constraints import broken
 from smoothsynth.verify.check import Check, verdict
 
 if TYPE_CHECKING:
@@ -48,6 +49,22 @@ def check_rows(evidence: Evidence) -> list[Check]:
         problems.append(f"{ROWS_FILE} has other rows than it says.")
     size = f"{table.num_rows:,} rows x {table.num_columns} columns"
     return verdict("rows", problems, f"{size} of the right types; every value is there and within its bounds.")
+
+
+def check_constraints(evidence: Evidence) -> list[Check]:
+    """Hold the rows against the constraints of the schema, if it has any: no row breaks a relation."""
+    rules = evidence.schema.rules
+    if rules is None:
+        return []
+    table = {name: evidence.table[name] for name in evidence.schema.names}
+    problems = [
+        f"{count:,} rows break the constraint {relation.text!r:.200}."
+        for relation in rules.relations
+        if (count := int(broken(relation, table, evidence.schema.columns).sum()))
+    ]
+    count = len(rules.relations)
+    words = f"No row breaks one of {count:,} relations." if count else "There are public moments only, no relations."
+    return verdict("constraints", problems, words)
 
 
 def check_csv(evidence: Evidence) -> list[Check]:

@@ -12,9 +12,10 @@ from smoothsynth.verify.arithmetic import check_budget, check_charges, check_noi
 from smoothsynth.verify.check import Check, Verification
 from smoothsynth.verify.evidence import read_evidence
 from smoothsynth.verify.files import check_files, check_hashes
+from smoothsynth.verify.found import check_found
 from smoothsynth.verify.moves import check_search, check_sensitivities
 from smoothsynth.verify.replay import check_replay
-from smoothsynth.verify.rows import check_csv, check_rows
+from smoothsynth.verify.rows import check_constraints, check_csv, check_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ _CHECKS: tuple[tuple[str, Callable[[Evidence], list[Check]], tuple[str, ...]], .
     ("files", check_files, ()),
     ("hashes", check_hashes, ()),
     ("rows", check_rows, ("rows",)),
+    ("constraints", check_constraints, ("rows",)),
     ("csv", check_csv, ("rows",)),
     ("charges", check_charges, ("moments",)),
     ("sensitivities", check_sensitivities, ("moments",)),
@@ -35,6 +37,7 @@ _CHECKS: tuple[tuple[str, Callable[[Evidence], list[Check]], tuple[str, ...]], .
     ("budget", check_budget, ()),
     ("words", check_words, ()),
     ("range", check_range, ("moments",)),
+    ("found", check_found, ("moments",)),
     ("moments", check_rows_against_moments, ("moments", "rows")),
     ("views", check_replay, ("moments",)),
 )

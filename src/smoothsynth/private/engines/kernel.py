@@ -28,6 +28,7 @@ from smoothsynth.private.engines.degrees import rising, rounded
 from smoothsynth.private.engines.looking import Look
 from smoothsynth.private.engines.products import recipe
 from smoothsynth.private.engines.scaling import Block, aligned, quick_arithmetic, scale_of
+from smoothsynth.private.engines.tallies import Tallies, only_levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,11 +59,13 @@ class Kernel:
         self.recipe = recipe(self.features, 1 if pooled else schema.dimensions)
         # A pooled view makes one coordinate of all; else only what the features use is read.
         read = range(schema.dimensions) if pooled else self.recipe.factors.coordinates
-        owners = [schema.owners[c] for c in read]
-        self.names = [name for name, _ in owners]
+        known = schema.owners
+        self.owners = [known[c] for c in read]
+        self.names = [name for name, _ in self.owners]
         self.columns = {name: schema.columns[name] for name in self.names}
-        self.scales = [scale_of(schema.columns[name], place) for name, place in owners]
+        self.scales = [scale_of(schema.columns[name], place) for name, place in self.owners]
         self.counted = only_counts(self.features, view, len(self.names))
+        self.tallied = only_levels(self.features, view, self.columns.values())
         held = self.recipe.factors.count + max(self.recipe.widths, default=0) + len(self.names) * pooled
         self.width = _WIDE if held * _WIDE <= 2 * _CACHE else _NARROW
         self.chunks = max(1, min(_MOST_CHUNKS, 2 ** (_CACHE // (held * self.width)).bit_length() // 2))
@@ -70,6 +73,8 @@ class Kernel:
     @property
     def bytes(self) -> int:
         """About how much memory the sums of one thread take."""
+        if self.tallied:
+            return 8 * len(self.names)
         if self.counted:
             return len(self.names) * COUNTS_OF_A_COLUMN + COUNTS_AT_THE_END
         factors, columns = self.recipe.factors, len(self.names)
@@ -99,7 +104,13 @@ class Sums:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel, self._rows = kernel, 0
         coordinates = kernel.recipe.factors.coordinates
-        self._way: _Way = Counts(coordinates, kernel.scales, kernel.view) if kernel.counted else Products(kernel)
+        self._way: _Way
+        if kernel.tallied:
+            self._way = Tallies(coordinates, kernel.owners, kernel.columns)
+        elif kernel.counted:
+            self._way = Counts(coordinates, kernel.scales, kernel.view)
+        else:
+            self._way = Products(kernel)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("Sums of private rows cannot be copied or pickled.")

@@ -13,6 +13,7 @@ import numpy as np
 
 from smoothsynth.lattice import LATTICE
 from smoothsynth.schema import Category
+from smoothsynth.schema.intervals import Intervals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +107,7 @@ AnyScale = Scale | LevelScale | MissingScale
 
 def scale_of(column: Column, place: int) -> AnyScale:
     """Return the way to one coordinate of a column."""
-    if isinstance(column, Category):
+    if isinstance(column, (Category, Intervals)):
         return LevelScale(place)
     return MissingScale() if place else Scale(column)
 

@@ -1,0 +1,96 @@
+"""The levels of a category that nobody knows: the values that occur often, with noisy counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.errors import DataError, ReleaseError
+from smoothsynth.privacy import STABLE, Charge, laplace_scale, stable_threshold
+from smoothsynth.schema.category import MOST_LEVELS
+from smoothsynth.schema.closing import with_levels
+
+if TYPE_CHECKING:
+    from smoothsynth.schema import Category
+
+# One place is for `other`; a longer text is no level.
+MOST_FOUND = MOST_LEVELS - 1
+LONGEST_LEVEL = 100
+# Replacing a row takes one from the count of a value and gives one to another.
+SENSITIVITY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LevelsMeasurement:
+    """The counts of the values of a column, those that stay below a threshold left out (docs/proofs/private-schema.md)."""
+
+    column: str
+    epsilon: float
+    delta: float
+
+    @property
+    def threshold(self) -> int:
+        """The noisy count from which on a value is shown."""
+        return stable_threshold(laplace_scale(SENSITIVITY, self.epsilon), self.delta)
+
+    @property
+    def sensitivity(self) -> int:
+        """The most that one row can move the counts, in L1."""
+        return SENSITIVITY
+
+    @property
+    def rows_per_person(self) -> int:
+        """One: the proof is for single rows."""
+        return 1
+
+    def charge(self) -> Charge:
+        """Say what the measurement costs."""
+        return Charge(
+            purpose=f"the levels of column {self.column!r}",
+            mechanism=STABLE,
+            norm="l1",
+            sensitivity=SENSITIVITY,
+            scale=laplace_scale(SENSITIVITY, self.epsilon),
+            coordinates=MOST_FOUND,
+            epsilon=self.epsilon,
+            multiplier=None,
+            delta=self.delta,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyLevels:
+    """The values of a column that were shown, in the order of the alphabet, with their noisy counts."""
+
+    measurement: LevelsMeasurement
+    rows: int
+    counts: tuple[tuple[str, int], ...]
+
+    def closed(self, column: Category) -> Category:
+        """Return the category with the levels that were found."""
+        made = with_levels(column, [text for text, _ in self.counts])
+        if made.problem() is None:
+            return made
+        raise DataError(
+            f"Column {self.measurement.column!r}: its private levels were not found: no value stands out of the noise. What "
+            "was measured so far is spent. Declare public levels for it, or take more rows, a larger epsilon or levels_share."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for moments.json."""
+        m = self.measurement
+        counts = [[text, count] for text, count in self.counts]
+        return {"column": m.column, "epsilon": m.epsilon, "delta": m.delta, "rows": self.rows, "counts": counts}
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> NoisyLevels:
+        """Read what `as_dict` wrote; counts that cannot have been shown are refused."""
+        measurement = LevelsMeasurement(str(facts["column"]), float(facts["epsilon"]), float(facts["delta"]))
+        made = cls(measurement, int(facts["rows"]), tuple((str(text), int(count)) for text, count in facts["counts"]))
+        texts = [text for text, _ in made.counts]
+        short = all(count >= measurement.threshold for _, count in made.counts)
+        if texts != sorted(set(texts)) or not short or len(texts) > MOST_FOUND:
+            raise ReleaseError(
+                "Levels must be shown once each, in order, with counts from the threshold on; they are not."
+            )
+        return made

@@ -1,0 +1,52 @@
+"""Find private levels and bounds: counts, each through the one door, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smoothsynth.discovery.found import Found
+from smoothsynth.errors import PlanError
+from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.measure import measure, measure_levels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from smoothsynth.discovery.design import Discovery
+    from smoothsynth.private.engine import Engine
+    from smoothsynth.private.ledger import Ledger
+    from smoothsynth.private.table import Table
+
+    Progress = Callable[[str, int, int | None], None]
+
+
+def discover(
+    table: Table, planned: Discovery, *, engine: Engine, ledger: Ledger, progress: Progress | None = None
+) -> Found:
+    """Count values and intervals as planned, and return what was found; an error names a column where nothing was."""
+    check_engine(planned, engine)
+    found = Found(table.schema)
+    if planned.levels:
+        told = None if progress is None else _told(progress, "counting levels")
+        for noisy in measure_levels(table, planned.levels, ledger=ledger, progress=told):
+            found = found.after_levels(noisy)
+    for noise in planned.rounds:
+        search = found.search()
+        told = None if progress is None else _told(progress, noise.purpose)
+        seen = table.seen_as(search.schema)
+        counted = measure(seen, search.measurement(noise), engine=engine, ledger=ledger, progress=told)
+        found = found.after_round(counted)
+    return found
+
+
+def check_engine(planned: Discovery, engine: Engine) -> None:
+    """Refuse to count levels where only sums are computed."""
+    if planned.levels and not isinstance(engine, LocalEngine):
+        raise PlanError(
+            f"Private levels (column {planned.levels[0].column!r}) are counted by the local engine only, not on a cluster. "
+            "Declare the levels, or pass the files without an engine. Nothing was spent."
+        )
+
+
+def _told(progress: Progress, stage: str) -> Callable[[int, int], None]:
+    return lambda done, total: progress(stage, done, total)

@@ -1,0 +1,35 @@
+"""How often a value that only one row has is shown: as often as delta says, no more, and not much less."""
+
+import math
+
+import pyarrow as pa
+
+import smoothsynth as ss
+from smoothsynth.discovery.levels import LevelsMeasurement
+from smoothsynth.private.ledger import Ledger
+from smoothsynth.private.measure import measure_levels
+from smoothsynth.private.table import open_table
+
+RUNS = 3000
+
+
+def shown(values, measurement):
+    table = open_table(pa.table({"x": values}), ss.Schema({"x": ss.Category("private")}))
+    budget = ss.Budget(measurement.epsilon, measurement.delta)
+    found = 0
+    for _ in range(RUNS):
+        (noisy,) = measure_levels(table, [measurement], ledger=Ledger(budget))
+        found += any(text == "one" for text, _ in noisy.counts)
+    return found / RUNS
+
+
+def test_a_value_of_one_row_is_shown_as_rarely_as_is_charged():
+    measurement = LevelsMeasurement("x", 1.0, 0.05)
+    q = math.exp(-0.5)
+    exact = q ** (measurement.threshold - 1) / (1 + q)
+    assert exact <= 0.05 < exact / q
+    five = 5.0 * math.sqrt(exact * (1.0 - exact) / RUNS)
+    assert abs(shown(["one", "two", "two"], measurement) - exact) < five
+    # A threshold that is one lower would be outside.
+    assert exact / q - exact > 0.8 * five
+    assert shown(["two", "two", "two"], measurement) == 0.0
