@@ -25,7 +25,8 @@ FREE_SQUARE = math.sqrt((11 + 5 * math.sqrt(5)) / 32)
 # x and T_2 and beside the cosines of ranks.
 MARK_WEIGHT, RANK_MARK_WEIGHT = math.sqrt(2.0), 2.0
 
-LENGTH_DEGREES = 4
+# Tails of lengths are seen by high degrees only, and decide about the mean length.
+FEWEST_LENGTH_DEGREES, MOST_LENGTH_DEGREES = 8, 32
 # The noise of a cosine grows like the root of its degree. There are as many of ranks as keep it below RANK_NOISE for
 # queries of smoothness 16, more for rougher ones.
 FEWEST_RANK_DEGREES, MOST_RANK_DEGREES, RANK_NOISE = 6, 48, 0.08
@@ -66,8 +67,9 @@ def gaussian_stages(
         weights = pair_weights(pairs, math.sqrt(lean.mean_weight))
         stages.append(("scores", stage("pairs", PAIRS, pairs, weights, shape.straight(1.0))))
     if "lengths" in shares:
-        lengths = cosines_of_length(LENGTH_DEGREES)
-        purpose = f"{LENGTH_DEGREES} cosines of the rank of a row's length"
+        degrees = _length_degrees(rows / rows_per_person, multipliers["lengths"])
+        lengths = cosines_of_length(degrees)
+        purpose = f"{degrees} cosines of the rank of a row's length"
         stages.append(("lengths", stage("lengths", purpose, lengths, falling(lengths), View.straight(1, pooled=True))))
     return stages
 
@@ -101,3 +103,9 @@ def _rank_degrees(columns: int, rows: float, multiplier: float, smoothness: int)
     noise = math.sqrt(8.0 * columns) * multiplier / rows
     wanted = (RANK_NOISE / noise) ** 2 * 4.0 / math.sqrt(smoothness)
     return round(min(MOST_RANK_DEGREES, max(FEWEST_RANK_DEGREES, wanted)))
+
+
+def _length_degrees(rows: float, multiplier: float) -> int:
+    """Return how many cosines of lengths to measure: more where the noise, about sqrt(8) for the first one, is small."""
+    noise = math.sqrt(8.0) * multiplier / rows
+    return round(min(MOST_LENGTH_DEGREES, max(FEWEST_LENGTH_DEGREES, 12.0 * math.sqrt(0.03 / noise))))

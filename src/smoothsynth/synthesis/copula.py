@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.synthesis.columns import Columns, tilt
+from smoothsynth.synthesis.denoising import denoise
 from smoothsynth.synthesis.looks import score_length
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.sample import generator
@@ -25,42 +26,52 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_SIMULATED = 3000
+# Rows by which the model sees itself: so many that their own sampling error, 1/sqrt(rows), is half of the noise.
+_FEWEST_SIMULATED, _MOST_SIMULATED = 3_000, 40_000
 _ROUNDS = 8
 _FAR = 5.0
 _LEAST_EIGENVALUE = 0.02
-# Either end of the spectrum passes this with a probability of about 0.5 %.
-_TRACY_WIDOM = 2.4
+# How far into the range of a column its mean may move, and the least variance, both of standardised values.
+_WITHIN, _LEAST_VARIANCE = 0.9, 0.0625
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """First and second moments of standardised rows, with the noise of a pair and how much less that of a mean is."""
+    """First and second moments of standardised rows, the noise of a pair and of a mean, and of means released before."""
 
     means: Array
     squares: Array
     noise: float
     mean_noise: float
+    known: Array
+    gaussian: bool
 
 
-def learn_pairs(columns: Columns, noisy: NoisyMoments) -> tuple[Columns, Array]:
-    """Return columns and a correlation matrix whose rows, seen through the view, have the noisy moments."""
+def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> tuple[Columns, Array]:
+    """Return columns and a correlation matrix whose rows, seen through the view, have the noisy moments.
+
+    `known` is the noise of each mean as it was released before: a better one is not given up for a worse one.
+    """
     view = noisy.measurement.view
     if view is None:
         raise ValueError("pairs are measured through a view")
-    seen = _unpack(noisy)
-    drawn = scores(_SIMULATED, columns.count, generator=generator(0))
+    seen = _unpack(noisy, known=known / columns.deviations())
+    simulated = min(max(_FEWEST_SIMULATED, (2.0 / max(seen.noise, 1e-9)) ** 2), _MOST_SIMULATED)
+    drawn = scores(round(simulated), columns.count, generator=generator(0))
     correlation = np.eye(columns.count)
     functions, first, second = standard_functions(columns)
     length, free = score_length(noisy.measurement, noisy.rows), _free_pairs(columns)
     start, target = columns, None
     for step in range(_ROUNDS + 1):
         if step:
+            first, second = _reachable(start, functions, first, second)
             columns = _moved(start, functions, first, second)
         rows = view.of(place(correlated(drawn, correlation), columns)) * length
         means, squares, covariance = _moments(rows)
         if target is None:
-            target = _targets(seen, means, squares, covariance, free)
+            # Independent scores give uncorrelated rows, but for constraints, which tie columns by themselves.
+            tied = covariance * free if columns.limits is not None else None
+            target = _targets(seen, means, squares, covariance, free, tied=tied)
         if step == _ROUNDS:
             break
         first = first + 0.8 * (target.means - means)
@@ -69,6 +80,15 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments) -> tuple[Columns, Array]:
         change = target.correlation - covariance / np.sqrt(np.outer(variances, variances))
         correlation = nearest_correlation(correlation + change * free)
     return columns, correlation
+
+
+def _reachable(columns: Columns, functions: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Keep means of y inside its range and variances from vanishing: no noise may put a whole column on one value."""
+    possible = columns.base > 0.0
+    low = np.where(possible, functions[:, 0], np.inf).min(axis=1)
+    high = np.where(possible, functions[:, 0], -np.inf).max(axis=1)
+    first = np.clip(first, _WITHIN * low, _WITHIN * high)
+    return first, np.maximum(second, first**2 + _LEAST_VARIANCE)
 
 
 def _free_pairs(columns: Columns) -> Array:
@@ -94,29 +114,6 @@ def nearest_correlation(matrix: Array) -> Array:
     return np.asarray(lifted / np.outer(spread, spread))
 
 
-def denoise(matrix: Array, noise: float) -> Array:
-    """Shrink the eigenvalues of a symmetric matrix with Gaussian noise of that deviation s off the diagonal.
-
-    Nothing is kept unless some eigenvalue is beyond what noise alone reaches once in a hundred times (its largest
-    eigenvalue is 2 s sqrt(d) + s d^(-1/6) TW, with TW of Tracy and Widom 1996). Then
-
-        l_i -> l_i - 2 s^2 sum_j (l_i - l_j) / ((l_i - l_j)^2 + s^2)
-
-    never beyond 0: the best for eigenvectors as they are, whether few directions carry the signal or all (Bun, Allez,
-    Bouchaud and Potters 2016, section IV; the sum is their Hilbert transform, smoothed over the spacing s).
-    """
-    values, vectors = np.linalg.eigh(matrix)
-    d = len(matrix)
-    if np.abs(values).max() <= noise * (2.0 * math.sqrt(d) + _TRACY_WIDOM * d ** (-1.0 / 6.0)):
-        return np.zeros_like(matrix)
-    apart = values[:, None] - values
-    shrunk = values - 2.0 * noise**2 * np.sum(apart / (apart**2 + noise**2), axis=1)
-    shrunk = np.sign(values) * np.clip(shrunk * np.sign(values), 0.0, np.abs(values))
-    kept = np.asarray((vectors * shrunk) @ vectors.T)
-    np.fill_diagonal(kept, 0.0)
-    return kept
-
-
 def shrinkage(differences: Array, noise: float) -> float:
     """Return the empirical-Bayes factor t^2/(t^2 + s^2) for a group of noisy differences."""
     signal = max(float(np.mean(differences**2)) - noise**2, 0.0)
@@ -130,11 +127,14 @@ class _Target:
     correlation: Array
 
 
-def _targets(seen: Seen, means: Array, squares: Array, covariance: Array, free: Array) -> _Target:
+def _targets(
+    seen: Seen, means: Array, squares: Array, covariance: Array, free: Array, *, tied: Array | None = None
+) -> _Target:
     """Decide how much of the difference between what was seen and the model is more than noise."""
     d, noise = len(means), seen.noise
     difference = seen.means - means
-    first = means + shrinkage(difference, seen.mean_noise) * difference
+    worth = seen.known**2 / (seen.known**2 + seen.mean_noise**2)
+    first = means + np.minimum(shrinkage(difference, seen.mean_noise), worth) * difference
     difference = np.diag(seen.squares) - squares
     common = float(difference.mean())
     pooled = common**3 / (common**2 + 2.0 * noise**2 / d)
@@ -142,10 +142,12 @@ def _targets(seen: Seen, means: Array, squares: Array, covariance: Array, free: 
     second = np.maximum(squares + pooled + own, 0.05 * squares)
     rest = (seen.squares - np.outer(seen.means, seen.means) - covariance) * free
     variances = np.maximum(second - first**2, np.maximum(0.05 * squares, 0.7 * noise))
-    return _Target(first, second, denoise(rest, noise) / np.sqrt(np.outer(variances, variances)))
+    found = denoise(rest, noise, gaussian=seen.gaussian)
+    wanted = found if tied is None else tied + found
+    return _Target(first, second, wanted / np.sqrt(np.outer(variances, variances)))
 
 
-def _unpack(noisy: NoisyMoments) -> Seen:
+def _unpack(noisy: NoisyMoments, *, known: Array) -> Seen:
     """Turn moments of the view (in units of its length) into those of standardised rows."""
     spread = score_length(noisy.measurement, noisy.rows) ** 2
     d = len(noisy.measurement.view.knots) if noisy.measurement.view is not None else 1
@@ -161,7 +163,7 @@ def _unpack(noisy: NoisyMoments) -> Seen:
             (i, _), (j, _) = term
             squares[i, j] = squares[j, i] = value * spread
             noise = deviation * spread
-    return Seen(means, squares, noise, mean_noise)
+    return Seen(means, squares, noise, mean_noise, known, noisy.measurement.multiplier is not None)
 
 
 def _moments(rows: Array) -> tuple[Array, Array, Array]:

@@ -103,11 +103,20 @@ def choose_rows(
     generator: np.random.Generator,  # noqa: TID251
 ) -> Array:
     """Choose scores so that the rows placed by them have the measured lengths, and place them."""
-    weights: Array | None = None
+    weights, order = np.full(len(drawn), 1.0 / len(drawn)), np.arange(len(drawn))
     for _ in range(2):
-        weights = _flattened(length_weights(place(drawn, columns, weights=weights), noisy))
-    picked = systematic(np.asarray(weights), count, generator=generator)
+        rows = place(drawn, columns, weights=weights)
+        weights, order = _flattened(length_weights(rows, noisy)), _alike(rows, columns)
+    # Any run of candidates is chosen as often as it should be, up to one row: so rows that are alike stand together.
+    picked = order[systematic(weights[order], count, generator=generator)]
     return place(drawn[picked], columns, generator=generator)
+
+
+def _alike(rows: Array, columns: Columns) -> NDArray[np.intp]:
+    """Order rows by their levels, by what is missing, then by length."""
+    codes = [np.argmax(rows[:, list(group)], axis=1) for group in columns.groups.levels]
+    marks = [rows[:, mark] for _, mark in columns.groups.missing]
+    return np.lexsort((mean_square(rows), *marks, *codes))
 
 
 def _simulated(columns: Columns, correlation: Array) -> Array:

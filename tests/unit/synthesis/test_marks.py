@@ -6,7 +6,6 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.copula import denoise
 from smoothsynth.synthesis.placing import choose_levels, place, scores
 from smoothsynth.synthesis.shares import where_there
 
@@ -50,21 +49,6 @@ def test_moments_where_a_value_is_there():
     value, noise = where_there(float(squares.mean()), 0.07, missing=0.3, centre=-1.0)
     assert value == pytest.approx(2 * 0.8**2 - 1)
     assert noise == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize(("rank", "strength"), [(1, 3.0), (20, 3.0)])
-def test_shrinking_beats_noise_whether_few_or_all_directions_carry_the_signal(rank, strength):
-    rng, d = np.random.default_rng(3), 20
-    off, errors = ~np.eye(d, dtype=bool), []
-    for _ in range(10):
-        factors = rng.normal(size=(d, rank))
-        signal = factors @ factors.T * off
-        signal *= strength / np.sqrt(np.mean(signal[off] ** 2))
-        noise = np.triu(rng.normal(size=(d, d)), 1)
-        errors.append(np.mean((denoise(signal + noise + noise.T, 1.0) - signal)[off] ** 2))
-    assert np.mean(errors) < (0.5 if rank == 1 else 0.97)
-    noise = np.triu(rng.normal(size=(d, d)), 1)
-    assert np.abs(denoise(noise + noise.T, 1.0)).max() < 1.5
 
 
 @pytest.fixture(scope="module")

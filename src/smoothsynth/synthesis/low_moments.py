@@ -1,0 +1,130 @@
+"""Columns from their first moments: the flattest densities that agree, where columns resemble each other as far as they do.
+
+Far below the noise of one column lies that of their average. So first one common tilt of the flat densities is fitted to
+the averages over the columns, and each column is then moved away from that only as far as its own moments demand: where noise
+is large, columns are thought alike; where it is small, the common start is forgotten (empirical Bayes).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.basis import pooled
+from smoothsynth.errors import PlanError
+from smoothsynth.synthesis.independent import fit_independent, separable
+from smoothsynth.synthesis.shares import learn_shares, missing_share, where_there
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.basis import Feature
+    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.synthesis.columns import Columns
+
+    Array = NDArray[np.float64]
+
+# The weight of flatness against agreement where only a pooled second moment is known. At 1, the textbook value,
+# every narrow column is pulled towards the common width, all in the same direction.
+_POOLED_FLATNESS = 0.1
+# The noise of what was not measured.
+UNKNOWN = 1e3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Low:
+    """Moments that are sums over columns of numbers, with their noise."""
+
+    features: tuple[Feature, ...]
+    values: Array
+    deviations: Array
+
+    @property
+    def pooled(self) -> bool:
+        """Whether nothing but means is known of single columns."""
+        return any(feature.pooled for feature in self.features) or max(f.degree for f in self.features) == 1
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return tuple(sorted({term[0][0] for feature in self.features for term in feature.terms}))
+
+    def averages(self) -> _Low:
+        """Return the average over all columns of the moments of each degree, with its much smaller noise."""
+        degrees = np.array([feature.degree for feature in self.features])
+        of = [degrees == degree for degree in np.unique(degrees)]
+        return _Low(
+            tuple(pooled(int(degree), self.columns) for degree in np.unique(degrees)),
+            np.array([self.values[chosen].mean() for chosen in of]),
+            np.array([math.sqrt(np.sum(self.deviations[chosen] ** 2)) / np.sum(chosen) for chosen in of]),
+        )
+
+    def without_averages(self) -> _Low:
+        """Return the moments with the noise that is left of single ones once the averages, 1/d of them, are used."""
+        d = len(self.columns)
+        own = np.array([not feature.pooled for feature in self.features])
+        return replace(self, deviations=np.where(own, self.deviations * math.sqrt(d / (d - 1.0)), self.deviations))
+
+
+def learn_low(columns: Columns, low: Sequence[NoisyMoments]) -> Columns:
+    """Fit columns to all low moments that are sums over columns; levels and marks have their moments as shares."""
+    columns = learn_shares(replace(columns, masses=columns.base, converged=True, steps=0), low)
+    found = _low_of(columns, low)
+    if found is None:
+        return columns
+    start = columns
+    if len(found.columns) > 1:
+        averages = found.averages()
+        # One tilt for all columns: the flatness of all together counts as that of one.
+        common = fit_independent(
+            columns, averages.features, averages.values, averages.deviations, flatness=1.0 / len(found.columns)
+        )
+        start, found = replace(common, base=common.masses), found.without_averages()
+    flatness = _POOLED_FLATNESS if found.pooled else 1.0
+    fitted = fit_independent(start, found.features, found.values, found.deviations, flatness=flatness)
+    shares = {mark: columns.share(mark) for mark in columns.groups.marks}
+    return replace(fitted, base=columns.base).with_shares(shares)
+
+
+def _low_of(columns: Columns, low: Sequence[NoisyMoments]) -> _Low | None:
+    parts = [
+        (feature, *_where_there(columns, feature, value, deviation))
+        for noisy in low
+        for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True)
+        if separable(feature) and feature.terms[0][0][0] not in columns.groups.marks
+    ]
+    if not parts:
+        return None
+    features, values, deviations = zip(*parts, strict=True)
+    return _Low(features, np.array(values), np.array(deviations))
+
+
+def _where_there(columns: Columns, feature: Feature, value: float, deviation: float) -> tuple[float, float]:
+    """Return the moment of the rows whose value is there; T_k(0) = cos(k pi / 2) is that of a missing one."""
+    missing = float(np.mean([missing_share(columns, term[0][0]) for term in feature.terms]))
+    return where_there(value, deviation, missing=missing, centre=math.cos(feature.degree * math.pi / 2.0))
+
+
+def measured_means(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
+    """Return the means of values as first released, with their noise; that of marks, and of what was not, is boundless."""
+    means, deviations = np.zeros(columns.count), np.full(columns.count, UNKNOWN)
+    for noisy in low[:1]:
+        for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True):
+            coordinate = feature.terms[0][0][0]
+            if separable(feature) and feature.degree == 1 and coordinate not in columns.groups.marks:
+                means[coordinate], deviations[coordinate] = _where_there(columns, feature, value, deviation)
+    return means, deviations
+
+
+def pooled_mean_square(columns: Columns, low: Sequence[NoisyMoments]) -> float:
+    """Return the mean square of a row from the pooled T_2 = 2 t - 1 of its values and from the shares of its marks."""
+    released = [(len(noisy.features[0].terms), float(noisy.values[0])) for noisy in low if noisy.features[0].pooled]
+    if not released:
+        raise PlanError("Lengths under pure epsilon need a pooled second moment, measured before.")
+    values, square = released[0]
+    marks = sum(columns.share(mark) for mark in columns.groups.marks)
+    return float(np.clip((values * (square + 1.0) / 2.0 + marks) / columns.count, 0.0, 1.0))

@@ -1,0 +1,85 @@
+"""Columns from noisy cosines of the ranks in them: what all columns have in common, and what each has of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.synthesis.columns import tilt
+from smoothsynth.synthesis.looks import FLAT_SHARE
+from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means
+from smoothsynth.synthesis.shares import learn_shares, missing_share, where_there
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.synthesis.columns import Columns
+
+    Array = NDArray[np.float64]
+
+# Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density.
+_LOOSE, _MOST_LOOSE = 10.0, 0.3
+
+
+def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoments]) -> Columns:
+    """Tilt columns to noisy cosines of their own distribution functions, shrunk by what they are worth.
+
+    Under pure epsilon the means, measured before and better, are held within their noise.
+    """
+    columns = learn_shares(columns, (*low, noisy))
+    lines = [c for c in range(columns.count) if c not in columns.groups.marks]
+    if not lines:
+        return columns
+    values, deviations = _cosines(columns, noisy)
+    held = noisy.measurement.multiplier is None
+    shrink = _as_a_whole if held or len(lines) == 1 else _common_and_own
+    values[lines], deviations[lines] = shrink(values[lines], deviations[lines])
+    mixed = columns.mixed(FLAT_SHARE)
+    degrees = np.arange(1, values.shape[1] + 1)
+    functions = np.cos(np.pi * mixed.middles()[:, None, :] * degrees[:, None])
+    if held:
+        means, noise = measured_means(columns, low)
+        functions = np.concatenate([functions, columns.places[:, None, :]], axis=1)
+        values, deviations = np.column_stack([values, means]), np.column_stack([deviations, noise])
+    shares = {mark: columns.share(mark) for mark in columns.groups.marks}
+    return tilt(mixed, functions, values, deviations).with_shares(shares)
+
+
+def _as_a_whole(values: Array, deviations: Array) -> tuple[Array, Array]:
+    """Let noise count sqrt(0.5/t^2) times, t^2 = mean of b^2 minus noise^2, for each degree: noise alone says nothing."""
+    signal = np.maximum(np.mean(values**2, axis=0) - np.mean(deviations**2, axis=0), 1e-4)
+    return values, deviations * np.sqrt(0.5 / signal)
+
+
+def _common_and_own(values: Array, deviations: Array) -> tuple[Array, Array]:
+    """Shrink the mean over columns of each degree towards 0, and what columns have of their own towards that mean.
+
+    With c the mean over d columns, s the noise and t^2 = variance between columns minus s^2,
+
+        b  ->  c^3 / (c^2 + s^2/d)  +  t^2 / (t^2 + s^2) (b - c)
+    """
+    noise = np.mean(deviations**2, axis=0)
+    common = values.mean(axis=0)
+    own = np.maximum(values.var(axis=0) - noise, 1e-6)
+    worth = own / (own + noise)
+    shrunk = common**3 / (common**2 + noise / len(values)) + worth * (values - common)
+    loose = np.minimum(_LOOSE**2 * noise, _MOST_LOOSE**2)
+    return shrunk, np.broadcast_to(np.sqrt(worth * noise + loose), values.shape)
+
+
+def _cosines(columns: Columns, noisy: NoisyMoments) -> tuple[Array, Array]:
+    """Return cosines of ranks where values are there, and their noise, (coordinates, degrees); marks have none."""
+    degree = max(feature.degree for feature in noisy.features)
+    values, deviations = np.zeros((columns.count, degree)), np.full((columns.count, degree), UNKNOWN)
+    seen = noisy.measurement.evaluate(np.zeros((1, columns.count)))[0]
+    for feature, value, deviation, centre in zip(noisy.features, noisy.values, noisy.deviations, seen, strict=True):
+        ((coordinate, k),) = feature.terms[0]
+        if coordinate not in columns.groups.marks:
+            missing = missing_share(columns, coordinate)
+            found = where_there(value, deviation, missing=missing, centre=float(centre))
+            values[coordinate, k - 1], deviations[coordinate, k - 1] = found
+    return values, deviations
