@@ -64,9 +64,10 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     from rich.text import Text
 
     measured = Table(title="What is measured", title_justify="left")
-    for heading in ("moments", "features", "mechanism", "noise (sd)", "cost"):
-        wide = heading == "moments"
-        measured.add_column(heading, justify="left" if wide else "right", min_width=26 if wide else None)
+    # What is measured is told in words and takes the room that is left, also where there are only 80 columns.
+    measured.add_column("moments")
+    for heading, most in (("features", None), ("mechanism", 9), ("noise (sd)", 10), ("cost", 12)):
+        measured.add_column(heading, justify="right", max_width=most)
     for found in () if plan.discovery is None else plan.discovery.charges:
         rows = f"{found.deviation / (1 if found.delta else FULL_WEIGHT):,.0f} rows"
         measured.add_row(found.purpose, f"{found.coordinates:,}", found.mechanism, rows, cost_of(found))
