@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: bench-engines help docs figures picture demo browser java test slow lint types format audit bench-accuracy bench-coverage bench-speed faults clean
+.PHONY: bench-engines help docs figures picture demo browser java test slow lint types format audit bench-accuracy bench-coverage bench-mixed bench-speed faults clean
 
 help: ## Show what can be done
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -66,6 +66,9 @@ bench-accuracy: $(VENV)/.dev ## Accuracy beside the paper's figures and the base
 
 bench-coverage: $(VENV)/.dev ## How often intervals hold the private answer, and how wide they are
 	$(BIN)/python -m benchmarks.coverage --data $(SMOOTHSYNTH_DATA)
+
+bench-mixed: $(VENV)/.dev ## Group means and two-way tables of a mixed table (PEERS=1: beside MST, which it installs with Python 3.11)
+	$(BIN)/python -m benchmarks.mixed $(if $(PEERS),--peers)
 
 bench-speed: $(VENV)/.dev ## Speed, as ratios within one run
 	$(BIN)/python -m benchmarks.speed

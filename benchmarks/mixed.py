@@ -1,10 +1,12 @@
 """A mixed table beside MST: group means and two-way tables of categories, at the same budget (make bench-mixed).
 
-    python -m benchmarks.mixed [--rows 2000 10000] [--rounds 5] [--peers] [--limit 300]
+    python -m benchmarks.mixed [--rows 2000 10000] [--rounds 5] [--peers] [--methods dpmm-mst ...] [--limit 600]
+                               [--epsilon 1] [--delta 1e-6] [--shipped]
 
 The table is made of public formulae: an age, an income over three orders of magnitude, a body mass index that is missing
 for some, three categories and a truth value, with dependence between them. MST sees numbers as 32 bins (the income in
 logarithms, one more bin for a missing value) and categories as they are. Errors are means over all groups or pairs.
+Two packages draw rows that do not follow their model (peers/rounding.py); --shipped shows them as they are.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import smoothsynth as ss
 from benchmarks.peers.environments import PEERS, PYTHON
 from benchmarks.peers.run import CACHE, run_peer
 
-EPSILON, DELTA, BINS = 1.0, 1e-6, 32
+BINS = 32
 REGIONS, EDUCATION, SEXES = list("ABCDEF"), ["none", "school", "college", "degree"], ["f", "m"]
 SCHEMA = ss.Schema(
     {
@@ -37,7 +39,8 @@ SCHEMA = ss.Schema(
 )
 CATEGORIES = {"region": REGIONS, "education": EDUCATION, "sex": SEXES, "smoker": [False, True]}
 NUMBERS = {"age": (0.0, 120.0), "income": (np.log(1e3), np.log(1e6)), "bmi": (10.0, 60.0)}
-METHODS = ("smartnoise-mst", "opendp-mst")
+METHODS = ("smartnoise-mst", "opendp-mst", "dpmm-mst")
+NOT_PRIVATE = ("bins only (not private)", "bootstrap (not private)")
 
 
 def people(rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -76,23 +79,27 @@ def errors(real: dict[str, np.ndarray], made: dict[str, np.ndarray]) -> tuple[fl
     return float(np.mean(means)), float(np.mean(tables)), float(np.mean(shares))
 
 
-def ours(real: dict[str, np.ndarray], seed: int) -> tuple[dict[str, np.ndarray], float]:
+def ours(
+    real: dict[str, np.ndarray], seed: int, given: argparse.Namespace
+) -> tuple[dict[str, np.ndarray], float, float]:
     """Make a release of the table and time it."""
     import pandas as pd
 
-    frame, started = pd.DataFrame(real), time.process_time()
-    made = ss.release(frame, schema=SCHEMA, epsilon=EPSILON, delta=DELTA, seed=seed)
-    seconds = time.process_time() - started
-    return {name: made.to_pandas()[name].to_numpy() for name in SCHEMA.names}, seconds
+    frame, started, clock = pd.DataFrame(real), time.process_time(), time.perf_counter()
+    made = ss.release(frame, schema=SCHEMA, epsilon=given.epsilon, delta=given.delta, seed=seed)
+    seconds, wall = time.process_time() - started, time.perf_counter() - clock
+    return {name: made.to_pandas()[name].to_numpy() for name in SCHEMA.names}, seconds, wall
 
 
 def theirs(real: dict[str, np.ndarray], method: str, seed: int, given: argparse.Namespace) -> object:
-    """Run a peer on bin numbers; return its table and time, or how it ended."""
+    """Run a peer on bin numbers; return its table and times, or how it ended."""
     codes, counts = _codes(real)
-    job = {"epsilon": EPSILON, "delta": DELTA, "bins": counts, "round": seed}
+    job = {"epsilon": given.epsilon, "delta": given.delta, "bins": counts, "round": seed}
+    job |= {"model_mb": given.model_mb, "shipped": given.shipped}
     peer = next(peer for peer in PEERS if method in peer.methods)
     ending, rows = run_peer(peer, method, numbers=codes, job=job, given=given)
-    return ending.status if rows is None else (_decoded(rows, np.random.default_rng(seed)), ending.seconds)
+    made = None if rows is None else _decoded(rows, np.random.default_rng(seed))
+    return ending.status if made is None else (made, ending.seconds, ending.wall)
 
 
 def _codes(real: dict[str, np.ndarray]) -> tuple[np.ndarray, list[int]]:
@@ -133,18 +140,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[2_000, 10_000])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--delta", type=float, default=1e-6)
     parser.add_argument("--peers", action="store_true", help="run MST too, installing it into environments of its own")
-    parser.add_argument("--limit", type=float, default=300, help="processor seconds per run of a peer")
+    parser.add_argument("--methods", nargs="+", default=METHODS, help="methods of the peers")
+    parser.add_argument("--shipped", action="store_true", help="leave the peers' own draw of rows as it is")
+    parser.add_argument("--model-mb", type=float, default=80, help="largest model of AIM, in MB")
+    parser.add_argument("--limit", type=float, default=600, help="processor seconds per run of a peer")
     parser.add_argument("--memory", type=float, default=8192, help="MB per run of a peer")
     parser.add_argument("--python", default=PYTHON, help="interpreter for the peers' environments")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the peers' environments")
     given, console = parser.parse_args(), Console()
-    shown = Table(title=f"epsilon = {EPSILON:g}, delta = {DELTA:g}, {given.rounds} rounds")
-    for heading in ("rows", "method", "group means (sd)", "two-way tables", "shares", "processor seconds"):
+    shown = Table(title=f"epsilon = {given.epsilon:g}, delta = {given.delta:g}, {given.rounds} rounds")
+    for heading in ("rows", "method", "group means (sd)", "two-way tables", "shares", "processor s", "wall s"):
         shown.add_column(heading)
     for rows in given.rows:
         tables = [people(rows, np.random.default_rng([rows, seed])) for seed in range(given.rounds)]
-        for method in ("smoothsynth", *(METHODS if given.peers else ()), "bootstrap (not private)"):
+        for method in ("smoothsynth", *(given.methods if given.peers else ()), *NOT_PRIVATE):
             shown.add_row(f"{rows:,}", method, *_figures(tables, method, given))
     console.print(shown)
 
@@ -153,16 +165,19 @@ def _figures(tables: list[dict[str, np.ndarray]], method: str, given: argparse.N
     found = []
     for seed, real in enumerate(tables):
         if method == "smoothsynth":
-            made: object = ours(real, seed)
-        elif method in METHODS:
-            made = theirs(real, method, seed, given)
-        else:
+            made: object = ours(real, seed, given)
+        elif method == NOT_PRIVATE[0]:
+            made = _decoded(_codes(real)[0], np.random.default_rng(seed)), 0.0, 0.0
+        elif method == NOT_PRIVATE[1]:
             picked = np.random.default_rng(seed).integers(0, len(real["age"]), len(real["age"]))
-            made = {name: values[picked] for name, values in real.items()}, 0.0
+            made = {name: values[picked] for name, values in real.items()}, 0.0, 0.0
+        else:
+            made = theirs(real, method, seed, given)
         if isinstance(made, str):
-            return [made, "", "", ""]
-        found.append((*errors(real, made[0]), made[1]))
-    return [f"{value:.4f}" for value in np.mean(found, axis=0)[:3]] + [f"{np.mean([f[3] for f in found]):.1f}"]
+            return [made, "", "", "", ""]
+        found.append((*errors(real, made[0]), *made[1:]))
+    mean = np.mean(found, axis=0)
+    return [*(f"{value:.4f}" for value in mean[:3]), *(f"{value:.1f}" for value in mean[3:])]
 
 
 if __name__ == "__main__":

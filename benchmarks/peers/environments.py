@@ -34,7 +34,7 @@ PEERS = (
     Peer("opendp", ("opendp[mbi]==0.16.0", "pandas==3.1.1"), "with_opendp.py", ("opendp-mst", "opendp-aim")),
     Peer(
         "smartnoise",
-        ("torch==2.13.0+cpu", "smartnoise-synth==1.0.8"),
+        ("torch==2.13.0+cpu", "smartnoise-synth==1.0.8", "mbi==1.1.0"),
         "with_smartnoise.py",
         ("smartnoise-mst", "smartnoise-aim"),
     ),

@@ -17,11 +17,12 @@ WALL = 5
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a program ended: "ok", "failed: one line" or "stopped ..." with the limit; processor time, peak memory."""
+    """How a program ended: "ok", "failed: one line" or "stopped ..." with the limit; its times and peak memory."""
 
     status: str
     seconds: float
     memory_mb: float | None
+    wall: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ def _used(pid: int) -> _Used | None:
 def _status(code: int, complaints: str) -> str:
     if code == 0:
         return "ok"
+    if code < 0:
+        return f"failed: ended by signal {-code}"
     lines = [line.strip() for line in complaints.splitlines() if line.strip()] or [f"exit code {code}"]
     # The exception, not the hints that some libraries print below it; its text may begin on the next line.
     errors = [i for i, line in enumerate(lines) if re.match(r"[\w.]*(Error|Exception|ERROR)\b", line)]

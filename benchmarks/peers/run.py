@@ -56,10 +56,10 @@ def run_peer(
         ending = run_limited(command, seconds=given.limit, memory_mb=given.memory)
         if ending.status != "ok":
             return ending, None
-        # The peer's own processor time: without the start of the interpreter and the imports.
-        seconds = json.loads(report.read_text(encoding="utf-8"))["seconds"]
+        # The peer's own times: without the start of the interpreter and the imports.
+        took = json.loads(report.read_text(encoding="utf-8"))
         rows = np.loadtxt(output, delimiter=",", skiprows=1, ndmin=2).astype(np.int64)
-        return Ending("ok", seconds, ending.memory_mb), rows
+        return Ending("ok", took["seconds"], ending.memory_mb, took["wall"]), rows
 
 
 def result(key: Row, ending: Ending, scores: dict[str, float] | None) -> Row:
@@ -90,6 +90,7 @@ def score_all(points: NDArray[np.float64], key: Row, *, given: argparse.Namespac
     judge = Judge(points, queries=given.queries, seed=seed)
     numbers = to_bins(points, bins=given.bins)
     job: Row = {"epsilon": given.epsilon, "delta": given.delta, "bins": given.bins, "round": seed}
+    job["model_mb"] = given.model_mb
     job["multiplier"] = gaussian_multiplier(given.epsilon, given.delta)
     runs = [(peer, method) for peer in PEERS for method in peer.methods]
     for peer, method in [(None, BINS_ONLY), *runs]:
@@ -103,7 +104,8 @@ def score_all(points: NDArray[np.float64], key: Row, *, given: argparse.Namespac
         if rows is not None:
             synthetic = from_bins(rows, bins=given.bins, rng=np.random.default_rng(seed))
             scores = judge(synthetic).as_row()
-        line = result({**key, "method": method}, ending, scores)
+        shown = f"{method} ({given.model_mb:g} MB)" if method.endswith("-aim") else method
+        line = result({**key, "method": shown}, ending, scores)
         keep(line, given.output)
         console.print(" ".join(f"{name}={line[name]}" for name in COLUMNS if line[name] != ""), highlight=False)
 
@@ -121,6 +123,7 @@ def main() -> None:
     parser.add_argument("--bins", type=int, default=32, help="equal-width bins per column")
     parser.add_argument("--limit", type=float, default=600, help="processor seconds per run")
     parser.add_argument("--memory", type=float, default=8192, help="MB per run")
+    parser.add_argument("--model-mb", type=float, default=80, help="largest model of AIM, in MB")
     parser.add_argument("--python", default=PYTHON, help="interpreter for the peers' environments")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the peers' environments")
     parser.add_argument("--output", type=Path, default=RESULTS)
