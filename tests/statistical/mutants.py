@@ -16,10 +16,11 @@ import numpy as np
 
 import smoothsynth as ss
 from smoothsynth import moments, pipeline
-from smoothsynth.audit import mechanisms, releases
+from smoothsynth.audit import found, mechanisms, releases
 from smoothsynth.audit.case import Case, Finding
 from smoothsynth.audit.pairs import EDGE, pair
 from smoothsynth.audit.run import examine_all
+from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.private import noise
 from smoothsynth.private.ledger import Ledger
 from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, on_lattice
@@ -172,6 +173,11 @@ def refused_outliers():
     return patch.object(mechanisms, "measure", strict)
 
 
+def no_threshold():
+    """Show every value whose noisy count is more than one: a value of a single row shows that the row is there."""
+    return patch.object(LevelsMeasurement, "threshold", property(lambda _: 2))
+
+
 MUTANTS = [
     Mutant("half the noise, Laplace", lambda: half_noise("_draw_laplace"), lambda: noise_cases("discrete laplace")),
     Mutant("half the noise, cube", lambda: half_noise("_draw_cube"), lambda: mechanisms._cube_cases()[:2], 2_500),
@@ -189,6 +195,7 @@ MUTANTS = [
     Mutant("eigenvalues without noise", bare_eigenvalues, mechanisms._subspace_cases, 700),
     Mutant("bounds from the data", own_bounds, small_release, 3_000),
     Mutant("outliers refused", refused_outliers, mechanisms._cube_cases, 1_000),
+    Mutant("every level shown", no_threshold, lambda: found.found_cases()[:1], 1_000),
 ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from smoothsynth.audit import mechanisms, printed, releases, run
+from smoothsynth.audit import found, mechanisms, printed, releases, run
 from smoothsynth.audit.pairs import pair
 from smoothsynth.pipeline import release
 
@@ -22,8 +22,8 @@ spec.loader.exec_module(mutants)
 
 @pytest.mark.parametrize("mutant", mutants.MUTANTS, ids=lambda mutant: mutant.name)
 def test_broken_variants_are_caught(mutant):
-    found = mutants.attack(mutant)
-    assert found.exceeds, f"{found.bound:.2f} of {found.claimed:.2f} by {found.look} of {found.mechanism}"
+    finding = mutants.attack(mutant)
+    assert finding.exceeds, f"{finding.bound:.2f} of {finding.claimed:.2f} by {finding.look} of {finding.mechanism}"
 
 
 @pytest.mark.parametrize("case", printed.printed_cases(), ids=lambda case: case.mechanism)
@@ -34,7 +34,7 @@ def test_printed_constants_are_caught(case):
 def test_ours_keep_their_claims():
     strange = pair((math.inf, math.nan), (-1e300, -1e300), rows=100)
     whole = releases.release_case("automatic", strange, epsilon=3.0, share=0.3)
-    cases = [*mechanisms._noise_cases(), *mechanisms._cube_cases()[1:2], whole]
+    cases = [*mechanisms._noise_cases(), *mechanisms._cube_cases()[1:2], *found.found_cases(), whole]
     for finding in run.examine_all(cases, trials=600):
         assert not finding.exceeds, finding
 
