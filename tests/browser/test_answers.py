@@ -65,6 +65,29 @@ def test_what_the_library_refuses_the_page_refuses_in_words(visit, folders):
         assert len(opened.page.inner_text("#expression-error")) > 20, expression
 
 
+def test_levels_and_missing_values_are_left_to_the_library_in_words(visit, tmp_path):
+    import numpy as np
+    import pandas as pd
+
+    rng = np.random.default_rng(5)
+    schema = ss.Schema(
+        {"age": ss.Number(0, 120), "sex": ss.Category(["f", "m"]), "bmi": ss.Number(10, 60, nullable=True)}
+    )
+    bmi = np.where(rng.random(800) < 0.2, np.nan, rng.normal(25, 4, 800))
+    table = pd.DataFrame({"age": rng.normal(50, 15, 800), "sex": rng.choice(["f", "m"], 800), "bmi": bmi})
+    release = ss.release(table, schema=schema, epsilon=4.0, delta=1e-6, seed=1)
+    release.write(tmp_path / "out")
+    opened = visit(tmp_path / "out" / "report.html")
+    for expression in ("avg(sex = 'f')", "avg(bmi is null)", "avg(bmi)", "avg(age where sex = 'f')"):
+        assert release.answer(expression).half_width > 0.0
+        opened.page.evaluate("document.getElementById('expression').removeAttribute('aria-invalid')")
+        opened.page.fill("#expression", expression)
+        opened.until("() => document.getElementById('expression').getAttribute('aria-invalid') === 'true'")
+        assert "without missing values" in opened.page.inner_text("#expression-error"), expression
+    expected = release.answer("avg(age)")
+    assert opened.ask("avg(age)") == pytest.approx((expected.value, expected.low, expected.high), rel=1e-6)
+
+
 def test_what_the_sliders_ask_is_what_the_command_answers(visit, folders):
     opened, release = visit(folders["gaussian"] / "report.html"), ss.load(folders["gaussian"])
     page = opened.page

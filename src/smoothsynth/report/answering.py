@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.answer import ask, bounded, interval, knowledge, smoothness
+from smoothsynth.answer import ask, asked, bounded, interval, knowledge, smoothness
 from smoothsynth.basis import evaluate
 from smoothsynth.lattice import LATTICE
 from smoothsynth.view import KNOTS
@@ -79,8 +79,9 @@ def _settings(joint: float) -> dict[str, Any]:
         "nodes": smoothness.NODES,
         "most_tail": smoothness.MOST_TAIL,
         "steps": list(ask.STEPS),
-        "most_columns": ask.MOST_COLUMNS,
+        "most_columns": asked.MOST_COLUMNS,
         "vacuous": ask.VACUOUS,
+        "most_of_all": ask.MOST_OF_ALL,
         "knots": KNOTS,
     }
 

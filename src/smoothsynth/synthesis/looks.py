@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FLAT_SHARE = 0.1
 # Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
 # large as keeps the noise of a correlation at PAIR_NOISE, within these limits.
-LEAST_SHORT, MOST_SHORT, PAIR_NOISE = 0.6, 5.0, 0.02
+LEAST_SHORT, MOST_SHORT, PAIR_NOISE = 0.6, 5.0, 0.01
 
 
 def rank_view(columns: Columns) -> View:

@@ -23,7 +23,7 @@ function filledTo(values, count) {
 function placeOf(name) {
   const c = COLUMNS.findIndex((column) => column.name === name);
   if (c >= 0) return c;
-  throw new Refusal(`There is no column “${name.slice(0, 60)}” on this page.${nearest(name, COLUMNS.map((column) => column.name))}`);
+  throw new Refusal(`There is no column of numbers without missing values “${name.slice(0, 60)}” on this page.${nearest(name, COLUMNS.map((column) => column.name))}`);
 }
 
 const onRows = (name) => valuesOf(placeOf(name));
@@ -152,7 +152,7 @@ function between(columns, tree, confidence) {
   const count = FACTS.private_rows;
   if (truth) [low, high] = [Math.max(Math.floor(low * count) / count, 0), Math.min(Math.ceil(high * count) / count, 1)];
   const reach = truth ? 1 : values.reduce((a, b) => Math.max(a, b), -Infinity) - values.reduce((a, b) => Math.min(a, b), Infinity);
-  const note = high - low > 0.9 * reach && reach > 0 ? SETTINGS.vacuous : "";
+  const note = high - low > SETTINGS.most_of_all * reach && reach > 0 ? SETTINGS.vacuous : "";
   return { ...best, value, low: Math.min(low, value), high: Math.max(high, value), note };
 }
 

@@ -64,6 +64,7 @@ class Parser {
 
   comparison() {
     let node = this.sum();
+    if (this.take("is")) throw new Refusal("This page answers questions about numbers without missing values. Ask for missing values with release.answer, or with the command smoothsynth answer.");
     const turned = this.take("not");
     if (turned || this.peek().text.toLowerCase() === "between") {
       this.need("between");
@@ -180,6 +181,7 @@ function tokensOf(text) {
   while (place < end) {
     TOKEN.lastIndex = place;
     const match = TOKEN.exec(text), start = place + text.slice(place).length - text.slice(place).trimStart().length;
+    if (!match && text[start] === "'") throw new Refusal("This page answers questions about numbers without missing values. Ask about levels of categories with release.answer, or with the command smoothsynth answer.");
     if (!match) throw new Refusal(`At character ${start + 1} of the question “${text[start]}” means nothing here.`);
     const which = match.slice(1).findIndex((part) => part !== undefined), content = match[which + 1];
     tokens.push({ kind: kinds[which], text: kinds[which] === "quoted" ? content.replaceAll('""', '"') : content, place: start });
