@@ -149,7 +149,7 @@ def plan(
     Example:  **smoothsynth plan --schema schema.toml --rows 20000 --epsilon 1 --target-error 0.01**
     """
     from smoothsynth.forecast import plan_view
-    from smoothsynth.plan import needed_epsilon, needed_rows
+    from smoothsynth.needs import needed_epsilon, needed_rows
     from smoothsynth.plan import plan as make_plan
     from smoothsynth.schema import Schema
 

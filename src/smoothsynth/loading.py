@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from smoothsynth.privacy import Charge
 
 _MOST_JSON_BYTES = 256 * 2**20
-_MOST_CHARGES = 1000
+MOST_CHARGES = 1000
 # Beyond what noise reaches with any budget worth the name, and far from where doubles end.
 _LARGEST = 2**256
 
@@ -31,7 +31,7 @@ _MAYBE = (float, None)
 _CHARGE = {"purpose": str, "mechanism": str, "norm": str, "sensitivity": float, "scale": float, "coordinates": int,
            "epsilon": _MAYBE, "multiplier": _MAYBE}  # fmt: skip
 _NEAR = ("sensitivity", "scale")
-_RECEIPT = {"format": int, "software": str, "rows": int, "rows_per_person": int, "method": str, "candidates": str,
+RECEIPT_SHAPE = {"format": int, "software": str, "rows": int, "rows_per_person": int, "method": str, "candidates": str,
             "budget": {"epsilon": float, "delta": float}, "spent": {"epsilon": float, "delta": float},
             "charges": [_CHARGE], "fit": {"method": str, "converged": bool, "outcome": str}, "synthetic_rows": int,
             "seed": (int, None), "schema": dict, "sha256": dict}  # fmt: skip
@@ -55,12 +55,12 @@ def load(path: str | Path) -> Release:
     try:
         if not folder.is_dir():
             raise ReleaseError(f"{folder} is not a release folder: there is no such folder.")
-        facts = _read_json(folder, RECEIPT_FILE)
+        facts = read_json(folder, RECEIPT_FILE)
         if facts.get("format") == FORMAT:
-            _check_shape(facts, _RECEIPT, "receipt")
+            check_shape(facts, RECEIPT_SHAPE, "receipt")
         receipt = Receipt.from_dict(facts)
-        moments, subspace = _read_moments(folder)
-        earlier, found = _read_earlier(folder, moments), _read_found(folder)
+        moments, subspace = read_moments(folder)
+        earlier, found = read_earlier(folder, moments), read_found(folder)
         _check_spent(receipt, facts["spent"])
         _check_agreement(receipt, moments, subspace, found)
         _check_hashes(folder, facts["sha256"])
@@ -78,29 +78,30 @@ def load(path: str | Path) -> Release:
     return Release(table=table, moments=moments, receipt=receipt, subspace=subspace, earlier=earlier, found=found)
 
 
-def _read_moments(folder: Path) -> tuple[tuple[NoisyMoments, ...], NoisySubspace | None]:
-    document = _read_json(folder, MOMENTS_FILE)
-    _check_shape(document, {"format": int, "moments": [_MOMENTS]}, "moments")
-    if document["format"] != FORMAT or len(document["moments"]) > _MOST_CHARGES:
-        raise ReleaseError(f"{MOMENTS_FILE} must have format {FORMAT} and at most {_MOST_CHARGES:,} measurements.")
+def read_moments(folder: Path) -> tuple[tuple[NoisyMoments, ...], NoisySubspace | None]:
+    """Read the released moments, and the products of a subspace iteration, if there are some."""
+    document = read_json(folder, MOMENTS_FILE)
+    check_shape(document, {"format": int, "moments": [_MOMENTS]}, "moments")
+    if document["format"] != FORMAT or len(document["moments"]) > MOST_CHARGES:
+        raise ReleaseError(f"{MOMENTS_FILE} must have format {FORMAT} and at most {MOST_CHARGES:,} measurements.")
     for m in document["moments"]:
-        _check_shape({key: m.get(key, []) for key in _MARKS}, _MARKS, "moments")
+        check_shape({key: m.get(key, []) for key in _MARKS}, _MARKS, "moments")
     moments = tuple(NoisyMoments.from_dict(m) for m in document["moments"])
     for m in moments:
         _check_figures((*m.integers, *m.measurement.weights))
     if "subspace" not in document:
         return moments, None
-    _check_shape(document["subspace"], _SUBSPACE, "subspace")
+    check_shape(document["subspace"], _SUBSPACE, "subspace")
     subspace = NoisySubspace.from_dict(document["subspace"])
     _check_figures(z for product in subspace.products for z in product)
     return moments, subspace
 
 
-def _read_earlier(folder: Path, moments: tuple[NoisyMoments, ...]) -> tuple[NoisyMoments, ...]:
+def read_earlier(folder: Path, moments: tuple[NoisyMoments, ...]) -> tuple[NoisyMoments, ...]:
     """Read the moments of the release whose views were kept, if there is one: the same features, the same views."""
-    facts = _read_json(folder, MOMENTS_FILE).get("earlier", [])
-    _check_shape(facts, [_MOMENTS], "earlier moments")
-    earlier = tuple(NoisyMoments.from_dict(m) for m in facts[:_MOST_CHARGES])
+    facts = read_json(folder, MOMENTS_FILE).get("earlier", [])
+    check_shape(facts, [_MOMENTS], "earlier moments")
+    earlier = tuple(NoisyMoments.from_dict(m) for m in facts[:MOST_CHARGES])
     for m in earlier:
         _check_figures((*m.integers, *m.measurement.weights))
     seen = [[(m.features, m.measurement.view) for m in some] for some in (earlier, moments)]
@@ -109,14 +110,14 @@ def _read_earlier(folder: Path, moments: tuple[NoisyMoments, ...]) -> tuple[Nois
     return earlier
 
 
-def _read_found(folder: Path) -> Found | None:
+def read_found(folder: Path) -> Found | None:
     """Read the noisy counts of private bounds and levels, if there are some."""
-    facts = _read_json(folder, MOMENTS_FILE).get("found")
+    facts = read_json(folder, MOMENTS_FILE).get("found")
     if facts is None:
         return None
-    _check_shape(facts, _FOUND, "search")
-    if len(facts["rounds"]) + len(facts["levels"]) > _MOST_CHARGES:
-        raise ReleaseError(f"A search has at most {_MOST_CHARGES:,} measurements; this one has more.")
+    check_shape(facts, _FOUND, "search")
+    if len(facts["rounds"]) + len(facts["levels"]) > MOST_CHARGES:
+        raise ReleaseError(f"A search has at most {MOST_CHARGES:,} measurements; this one has more.")
     found = Found.from_dict(facts)
     for m in found.rounds:
         _check_figures((*m.integers, *m.measurement.weights))
@@ -132,8 +133,8 @@ def _check_figures(integers: Iterable[int]) -> None:
 
 def _check_spent(receipt: Receipt, stated: dict[str, float]) -> None:
     """Refuse a receipt whose counts are beyond what can be measured, or whose charges do not add up to what it says."""
-    if not receipt.rows_per_person <= receipt.rows <= MOST_ROWS or len(receipt.charges) > _MOST_CHARGES:
-        raise ReleaseError(f"The receipt must name at most {MOST_ROWS:,} rows and {_MOST_CHARGES:,} charges.")
+    if not receipt.rows_per_person <= receipt.rows <= MOST_ROWS or len(receipt.charges) > MOST_CHARGES:
+        raise ReleaseError(f"The receipt must name at most {MOST_ROWS:,} rows and {MOST_CHARGES:,} charges.")
     spent = receipt.spent
     if spent.epsilon > receipt.budget.epsilon or spent.delta > receipt.budget.delta:
         raise ReleaseError("The receipt's charges must be within its budget; together they cost more.")
@@ -184,7 +185,7 @@ def _read_rows(folder: Path, receipt: Receipt) -> pyarrow.Table:
     from pyarrow import parquet
 
     types = [column.arrow_type() for column in receipt.schema.columns.values()]
-    with _plain_file(folder, ROWS_FILE).open("rb") as file:
+    with plain_file(folder, ROWS_FILE).open("rb") as file:
         try:
             rows = parquet.ParquetFile(file)
             described = (tuple(rows.schema_arrow.names), rows.schema_arrow.types, rows.metadata.num_rows)
@@ -205,11 +206,11 @@ def _check_hashes(folder: Path, hashes: dict[str, str]) -> None:
         if name not in hashes:
             raise ReleaseError(f"The receipt does not name {name}.")
     for name, digest in hashes.items():
-        if sha256(_plain_file(folder, name)) != digest:
+        if sha256(plain_file(folder, name)) != digest:
             raise ReleaseError(f"{name:.80} is not the file that the receipt was written for.")
 
 
-def _plain_file(folder: Path, name: str) -> Path:
+def plain_file(folder: Path, name: str) -> Path:
     """Return a file of the folder; not one elsewhere, behind a link that leaves it, or that is no plain file."""
     path = folder / name
     if Path(name).name != name or "\0" in name or not path.is_file():
@@ -219,8 +220,9 @@ def _plain_file(folder: Path, name: str) -> Path:
     return path
 
 
-def _read_json(folder: Path, name: str) -> dict[str, Any]:
-    path = _plain_file(folder, name)
+def read_json(folder: Path, name: str) -> dict[str, Any]:
+    """Read a JSON file of the folder whose top level is an object."""
+    path = plain_file(folder, name)
     try:
         if path.stat().st_size > _MOST_JSON_BYTES:
             raise ReleaseError(f"{name} is too large to be part of a release.")
@@ -247,7 +249,7 @@ def _finite(text: str) -> float:
     return value
 
 
-def _check_shape(value: object, shape: Any, name: str) -> None:
+def check_shape(value: object, shape: Any, name: str) -> None:
     """Refuse a value that does not have the types that a shape names."""
     wrong = next(_misfits(value, shape, name), None)
     if wrong is not None:

@@ -20,7 +20,7 @@ LAYERS = [
     ["subspace", "discovery"],
     ["designs", "study"],
     ["private", "synthesis", "plan", "release"],
-    ["forecast", "loading", "stages", "answer", "sampling", "notebook"],
+    ["forecast", "needs", "loading", "stages", "answer", "sampling", "notebook"],
     ["pipeline", "verify", "sql", "report"],
     ["federated", "updates", "adapters"],
     ["paper"],

@@ -4,7 +4,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.moments import Measurement
-from smoothsynth.plan import needed_epsilon, needed_rows
+from smoothsynth.needs import needed_epsilon, needed_rows
 
 
 def numbers(count):

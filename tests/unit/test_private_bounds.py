@@ -170,7 +170,7 @@ def test_too_few_rows_are_doubted_in_the_plan_and_refused_before_anything_is_spe
 
 
 def test_the_needed_rows_and_epsilon_are_those_at_which_bounds_are_found():
-    from smoothsynth.plan import needed_epsilon, needed_rows
+    from smoothsynth.needs import needed_epsilon, needed_rows
 
     schema = ss.Schema({"x": OPEN})
     rows = needed_rows(schema, 0.5, epsilon=1.0)

@@ -36,7 +36,7 @@ def open_frame(data: Any, columns: Mapping[str, Column], *, memory: int) -> Sour
 
     pandas, polars, duckdb = (sys.modules.get(name) for name in ("pandas", "polars", "duckdb"))
     if pandas is not None and isinstance(data, pandas.DataFrame):
-        return _from_pandas(data, columns)
+        return open_pandas(data, columns)
     if polars is not None and isinstance(data, (polars.DataFrame, polars.LazyFrame)):
         return _from_polars(data, columns)
     if duckdb is not None and isinstance(data, duckdb.DuckDBPyRelation):
@@ -97,7 +97,8 @@ class PandasSource:
         raise TypeError("Private rows cannot be copied or pickled.")
 
 
-def _from_pandas(frame: Any, columns: Mapping[str, Column]) -> Source:
+def open_pandas(frame: Any, columns: Mapping[str, Column]) -> Source:
+    """Open a pandas frame; its columns become Arrow ones batch by batch."""
     names = tuple(columns)
     check_names(names, [label for label in frame.columns if isinstance(label, str)], where=_WHERE)
     for name, column in columns.items():

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.loading import (
-    _MOST_CHARGES,
-    _RECEIPT,
-    _check_shape,
-    _plain_file,
-    _read_earlier,
-    _read_found,
-    _read_json,
-    _read_moments,
+    MOST_CHARGES,
+    RECEIPT_SHAPE,
+    check_shape,
+    plain_file,
+    read_earlier,
+    read_found,
+    read_json,
+    read_moments,
 )
 from smoothsynth.release import FORMAT, MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, sha256
 from smoothsynth.schema import Schema
@@ -66,7 +66,7 @@ def read_evidence(path: str | Path) -> Evidence:
     folder = Path(path)
     try:
         facts = _read_receipt(folder)
-        schema, fingerprint = Schema.from_facts(facts["schema"]), sha256(_plain_file(folder, RECEIPT_FILE))
+        schema, fingerprint = Schema.from_facts(facts["schema"]), sha256(plain_file(folder, RECEIPT_FILE))
     except ReleaseError:
         raise
     except SmoothsynthError as error:
@@ -81,12 +81,12 @@ def read_evidence(path: str | Path) -> Evidence:
     unreadable: dict[str, str] = {}
     # Whatever is wrong with a file from outside, the answer is that it cannot be read.
     try:
-        moments, subspace = _read_moments(folder)
-        earlier, found = _read_earlier(folder, moments), _read_found(folder)
+        moments, subspace = read_moments(folder)
+        earlier, found = read_earlier(folder, moments), read_found(folder)
     except Exception as error:
         unreadable["moments"] = _words(MOMENTS_FILE, error)
     try:
-        table = read_rows(_plain_file(folder, ROWS_FILE), facts["synthetic_rows"], schema=schema)
+        table = read_rows(plain_file(folder, ROWS_FILE), facts["synthetic_rows"], schema=schema)
     except Exception as error:
         unreadable["rows"] = _words(ROWS_FILE, error)
     return Evidence(folder, facts, schema, fingerprint, moments, subspace, table, unreadable, earlier, found)
@@ -95,16 +95,14 @@ def read_evidence(path: str | Path) -> Evidence:
 def _read_receipt(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ReleaseError(f"{folder} is not a release folder: there is no such folder.")
-    facts = _read_json(folder, RECEIPT_FILE)
+    facts = read_json(folder, RECEIPT_FILE)
     if facts.get("format") != FORMAT:
         raise ReleaseError(
             f"The receipt must have format {FORMAT}, and has not. Verify it with the version that wrote it."
         )
-    _check_shape(facts, _RECEIPT, "receipt")
-    if len(facts["charges"]) > _MOST_CHARGES:
-        raise ReleaseError(
-            f"A receipt has at most {_MOST_CHARGES:,} charges; this one has more. It is not one of ours."
-        )
+    check_shape(facts, RECEIPT_SHAPE, "receipt")
+    if len(facts["charges"]) > MOST_CHARGES:
+        raise ReleaseError(f"A receipt has at most {MOST_CHARGES:,} charges; this one has more. It is not one of ours.")
     return facts
 
 

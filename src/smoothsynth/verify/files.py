@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smoothsynth.loading import _plain_file
+from smoothsynth.loading import plain_file
 from smoothsynth.release import CSV_FILE, MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, sha256
 from smoothsynth.verify.check import Check, verdict
 
@@ -36,7 +36,7 @@ def check_hashes(evidence: Evidence) -> list[Check]:
     hashes = evidence.facts["sha256"]
     problems, size = [], 0
     for name, digest in sorted(hashes.items()):
-        path = _plain_file(evidence.folder, name)
+        path = plain_file(evidence.folder, name)
         size += path.stat().st_size
         if sha256(path) != digest:
             problems.append(f"{name!r:.80} is not the file that the receipt was written for.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import ReleaseError
-from smoothsynth.loading import _plain_file
+from smoothsynth.loading import plain_file
 from smoothsynth.release import CSV_FILE, ROWS_FILE
 from smoothsynth.schema import Category
 from smoothsynth.schema.column import outside
@@ -75,7 +75,7 @@ def check_csv(evidence: Evidence) -> list[Check]:
 
     # An empty cell is a missing one; any other text may be a level.
     options = csv.ConvertOptions(column_types=_types(evidence.schema), strings_can_be_null=True, null_values=[""])
-    with _plain_file(evidence.folder, CSV_FILE).open("rb") as file:
+    with plain_file(evidence.folder, CSV_FILE).open("rb") as file:
         read = csv.read_csv(file, convert_options=options)
     names = list(evidence.schema.names)
     same = read.column_names == names and all(map(_equal, read.columns, evidence.table.columns))

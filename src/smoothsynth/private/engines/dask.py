@@ -19,7 +19,7 @@ from smoothsynth.errors import DataError, EngineError, PlanError, SmoothsynthErr
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.partial import BATCH_ROWS, Partial, Work, not_readable, sealed, total
 from smoothsynth.private.engines.pieces import cut
-from smoothsynth.private.frames import _from_pandas
+from smoothsynth.private.frames import open_pandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -118,7 +118,7 @@ def open_frame(data: Any, columns: Mapping[str, Column]) -> Source:
     if not hasattr(data, "to_delayed") or not hasattr(data, "columns"):
         raise DataError(f"A Dask table must be a DataFrame; this is a {type(data).__name__}. Convert it first.")
     # The empty frame that Dask keeps has the names and types of all partitions.
-    _from_pandas(data._meta, columns)
+    open_pandas(data._meta, columns)
     chosen = data[list(columns)]
     return DaskSource(chosen, _attempt(lambda: len(chosen)))
 
@@ -144,7 +144,7 @@ def _tree(parts: list[Any], add: Any, work: Work) -> Any:
 
 
 def _over_frame(part: Any, work: Work) -> Partial:
-    return work.over(lambda: _from_pandas(part, work.schema.columns).batches(BATCH_ROWS))
+    return work.over(lambda: open_pandas(part, work.schema.columns).batches(BATCH_ROWS))
 
 
 def _over_piece(piece: Piece, work: Work) -> Partial:
