@@ -47,10 +47,11 @@ class Seen:
     gaussian: bool
 
 
-def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> tuple[Columns, Array]:
+def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> tuple[Columns, Array, float]:
     """Return columns and a correlation matrix whose rows, seen through the view, have the noisy moments.
 
-    `known` is the noise of each mean as it was released before: a better one is not given up for a worse one.
+    `known` is the noise of each mean as it was released before: a better one is not given up for a worse one. Returned
+    last is the noise of the common scale of all variances, relative to it: rows that are cut to a length tell nothing of it.
     """
     view = noisy.measurement.view
     if view is None:
@@ -79,7 +80,8 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> tuple
         variances = np.maximum(np.diag(covariance), 1e-12)
         change = target.correlation - covariance / np.sqrt(np.outer(variances, variances))
         correlation = nearest_correlation(correlation + change * free)
-    return columns, correlation
+    whole = float(np.mean(np.linalg.norm(rows, axis=1) < 0.999 * length))
+    return columns, correlation, math.sqrt(2.0 / columns.count) * seen.noise / max(whole, 0.05)
 
 
 def _reachable(columns: Columns, functions: Array, first: Array, second: Array) -> tuple[Array, Array]:

@@ -13,11 +13,11 @@ import numpy as np
 
 from smoothsynth.basis import evaluate
 from smoothsynth.lattice import LATTICE
-from smoothsynth.synthesis.copula import retarget, standard_functions
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.sample import generator as seeded
 from smoothsynth.synthesis.sample import systematic
+from smoothsynth.synthesis.squares import scaled
 from smoothsynth.view import knot_places
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _SIMULATED = 6000
 _FLAT_SHARE = 0.1
 _FLAT = 400
-_ROUNDS = 5
 # Weights are flattened until so large a share of the rows counts: else few rows would stand for all.
 _LEAST_COUNTING = 0.25
 
@@ -57,15 +56,13 @@ def scale_to_lengths(columns: Columns, correlation: Array, noisy: NoisyMoments, 
     The right one is `mean` where it is known better, else that of the model's rows weighted by the noisy cosines.
     """
     drawn = _simulated(columns, correlation)
-    functions, first, second = standard_functions(columns)
-    spread = float(np.mean(columns.deviations() ** 2))
-    start, factor = columns, 1.0
-    for _ in range(_ROUNDS):
-        lengths = mean_square(place(drawn, columns))
+
+    def missing(now: Columns) -> float:
+        lengths = mean_square(place(drawn, now))
         right = mean if mean is not None else _weighted_mean(lengths, noisy)
-        factor = float(np.clip(factor * (1.0 + (right - lengths.mean()) / spread), 0.3, 3.0))
-        columns = retarget(start, functions, first, second * factor)
-    return columns
+        return right - float(lengths.mean())
+
+    return scaled(columns, missing)
 
 
 def _reach(lengths: Array) -> tuple[float, float]:

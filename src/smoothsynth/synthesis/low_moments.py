@@ -120,6 +120,15 @@ def measured_means(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array
     return means, deviations
 
 
+def measured_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[float, float]:
+    """Return the mean of x^2 = (T_2 + 1)/2 over all columns of numbers, as first released, with its noise."""
+    found = _low_of(columns, low)
+    if found is None or max(feature.degree for feature in found.features) < 2:
+        return 0.0, UNKNOWN
+    averages = found.averages()
+    return (float(averages.values[-1]) + 1.0) / 2.0, float(averages.deviations[-1]) / 2.0
+
+
 def pooled_mean_square(columns: Columns, low: Sequence[NoisyMoments]) -> float:
     """Return the mean square of a row from the pooled T_2 = 2 t - 1 of its values and from the shares of its marks."""
     released = [(len(noisy.features[0].terms), float(noisy.values[0])) for noisy in low if noisy.features[0].pooled]

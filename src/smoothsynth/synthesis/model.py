@@ -20,6 +20,7 @@ from smoothsynth.synthesis.looks import length_view, rank_view, score_length, sc
 from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_mean_square
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.ranks import learn_ranks
+from smoothsynth.synthesis.squares import hold_square
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,8 +65,8 @@ class Model:
             return replace(self, columns=learn_ranks(self.columns, noisy, self.low))
         if kind == "scores":
             _, known = measured_means(self.columns, self.low)
-            columns, correlation = learn_pairs(self.columns, noisy, known=known)
-            return replace(self, columns=columns, correlation=correlation)
+            columns, correlation, loose = learn_pairs(self.columns, noisy, known=known)
+            return replace(self, columns=hold_square(columns, self.low, loose=loose), correlation=correlation)
         if kind == "lengths":
             return self._learn_lengths(noisy)
         if not any(map(separable, noisy.features)):
