@@ -1,12 +1,14 @@
 """How often an interval holds the private answer, and how wide it is beside the error (make bench-coverage).
 
-    python -m benchmarks.coverage [--data DIR] [--only wdbc ctg pks crm gaussian mixture steps ring skewed] [--rounds 20]
-                                  [--queries 1000] [--confidence 0.95] [--quick] [--all]
+    python -m benchmarks.coverage [--data DIR] [--only wdbc ctg pks crm gaussian mixture steps ring skewed mixed]
+                                  [--rounds 20] [--queries 1000] [--confidence 0.95] [--quick] [--all]
 
 Smooth questions on one to three columns: Gaussian kernels of width 0.25, 0.5 and 1 of the unit cube's half side, tanh
 ridges, polynomials of degree up to 3. A release is asked a tenth of them, each question two releases (all of them with
 --all). Counts in rectangles and correlations are listed on lines of their own. The constants of answer/interval.py were
 chosen on the four data sets and with `mixture`, `gaussian` and `steps` in sight; `ring` and `skewed` were not looked at.
+`mixed` is the table of benchmarks/mixed.py: shares of levels and of missing values, functions of a column with missing
+values, group means, and functions of a category with one or two numbers; no constant was changed for it.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import smoothsynth as ss
+from benchmarks.mixed import CATEGORIES, NUMBERS, SCHEMA, people
 from smoothsynth.answer.ask import Asked, between
 from smoothsynth.answer.evaluate import exact
 from smoothsynth.answer.expression import parse
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     Points = NDArray[np.float64]
 
 REAL = ("wdbc", "ctg", "pks", "crm")
+MIXED, MIXED_ROWS = "mixed", 5_000
 BUDGETS = ((1.0, 1e-10), (1.0, 0.0), (4.0, 1e-6))
 WIDTHS = (0.25, 0.5, 1.0)
 COUNTS, CORRELATIONS = 12, 8
@@ -171,6 +175,75 @@ def ask_correlation(
     return Asking("correlation", truth, release.correlation(a, b, confidence=confidence))
 
 
+def ask_share(release: ss.Release, private: Private, rng: np.random.Generator, confidence: float) -> Asking:
+    """Ask for the share of some levels, of true, or of missing values."""
+    name = str(rng.choice(["region", "education", "sex", "smoker", "bmi"]))
+    values = private.columns[name]
+    if name == "bmi":
+        text, truth = "avg(bmi is null)", np.isnan(values)
+    elif name == "smoker":
+        text, truth = "avg(smoker = true)", values
+    else:
+        some = rng.choice(CATEGORIES[name], size=int(rng.integers(1, len(CATEGORIES[name]))), replace=False)
+        listed = ", ".join(f"'{level}'" for level in some)
+        text, truth = f"avg({name} in ({listed}))", np.isin(values, some)
+    return Asking("share", float(np.mean(truth)), release.answer(text, confidence=confidence))
+
+
+def ask_group(release: ss.Release, private: Private, rng: np.random.Generator, confidence: float) -> Asking | None:
+    """Ask for the mean of a number in a group, if there are synthetic rows of it."""
+    name, number = str(rng.choice(list(CATEGORIES))), str(rng.choice(list(NUMBERS)))
+    level = CATEGORIES[name][int(rng.integers(len(CATEGORIES[name])))]
+    inside = (private.columns[name] == level) & ~np.isnan(private.columns[number])
+    values = np.log(private.columns[number]) if number == "income" else private.columns[number]
+    what = "ln(income)" if number == "income" else number
+    text = f"avg({what} where {name} = '{level}')"
+    try:
+        estimate = release.answer(text, confidence=confidence)
+    except ss.PlanError:
+        return None
+    return Asking("group mean", float(np.mean(values[inside])), estimate)
+
+
+def ask_missing(release: ss.Release, private: Private, rng: np.random.Generator, confidence: float) -> Asking:
+    """Ask for the mean of a smooth function of a column where it has a value."""
+    shape = (_kernel, _ridge, _polynomial)[int(rng.integers(0, 3))](1, rng)
+
+    def question(table: Mapping[str, Points]) -> Points:
+        return shape(_in_cube(table, ["bmi"]))
+
+    there = ~np.isnan(private.columns["bmi"])
+    truth = float(np.mean(question({"bmi": private.columns["bmi"][there]})))
+    return Asking("missing values", truth, release.answer(question, columns=["bmi"], confidence=confidence))
+
+
+def ask_several(release: ss.Release, private: Private, rng: np.random.Generator, confidence: float) -> Asking:
+    """Ask for a smooth function of one or two numbers, other weights for every level of a category."""
+    name = str(rng.choice(["region", "education", "sex"]))
+    names = [str(n) for n in rng.choice(list(NUMBERS), size=int(rng.integers(1, 3)), replace=False)]
+    shape = (_kernel, _ridge, _polynomial)[int(rng.integers(0, 3))](len(names), rng)
+    weights = dict(zip(CATEGORIES[name], rng.uniform(-1, 1, len(CATEGORIES[name])), strict=True))
+
+    def question(table: Mapping[str, Points]) -> Points:
+        return shape(_in_cube(table, names)) * np.array([weights[level] for level in table[name]])
+
+    there = ~np.any([np.isnan(private.columns[n]) for n in names], axis=0)
+    truth = float(np.mean(question({n: private.columns[n][there] for n in (name, *names)})))
+    return Asking("several", truth, release.answer(question, columns=[name, *names], confidence=confidence))
+
+
+def _in_cube(table: Mapping[str, Points], names: Sequence[str]) -> Points:
+    columns = []
+    for name in names:
+        low, high = NUMBERS[name]
+        values = np.log(table[name]) if name == "income" else table[name]
+        columns.append(2.0 * (values - low) / (high - low) - 1.0)
+    return np.stack(columns, axis=1)
+
+
+OF_MIXED = (ask_share, ask_group, ask_missing, ask_several)
+
+
 def _plain(number: float) -> str:
     text = f"{abs(number):.9g}"
     return f"(-{text})" if number < 0 else text
@@ -185,6 +258,10 @@ def run(
         epsilon, delta = budget
         release = ss.release(_table(private), schema=private.schema, epsilon=epsilon, delta=delta, seed=number)
         mine = range(number % share, queries, share)
+        if private.name == MIXED:
+            askings = [OF_MIXED[q % len(OF_MIXED)](release, private, _numbered(private, q), confidence) for q in mine]
+            found += [a for a in askings if a]
+            continue
         found += [ask_smooth(release, private, _numbered(private, q), confidence) for q in mine]
         rng, few = _numbered(private, queries + number), min(len(mine), COUNTS)
         found += [ask_count(release, private, rng, confidence) for _ in range(few)]
@@ -223,15 +300,22 @@ def _privates(given: argparse.Namespace) -> list[Private]:
     real, missing = available(data_folder(given.data), tuple(n for n in names if n in REAL))
     for name in missing:
         print(f"skipped: {name} is not in {data_folder(given.data)}")
-    made = [made_up(n, np.random.default_rng(11)) for n in names if n not in REAL]
+    made = [made_up(n, np.random.default_rng(11)) for n in names if n not in (*REAL, MIXED)]
+    if MIXED in names:
+        made.append(mixed(np.random.default_rng(11)))
     return [Private(d.name, d.schema, d.schema.from_unit(d.points)) for d in real] + made
+
+
+def mixed(rng: np.random.Generator) -> Private:
+    """Make the table with categories and missing values."""
+    return Private(MIXED, SCHEMA, people(MIXED_ROWS, rng))
 
 
 def main() -> None:
     """Parse, run, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with the data sets [SMOOTHSYNTH_DATA or ../shared/data]")
-    parser.add_argument("--only", nargs="+", default=[*REAL, *MADE_UP])
+    parser.add_argument("--only", nargs="+", default=[*REAL, *MADE_UP, MIXED])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--confidence", type=float, default=0.95)
@@ -263,7 +347,7 @@ def main() -> None:
                 confidence=given.confidence,
                 share=1 if given.all else SHARE,
             )
-            for kind in ("smooth", "count", "correlation"):
+            for kind in dict.fromkeys(a.kind for a in found):
                 asked = [a for a in found if a.kind == kind]
                 line = line_of(asked)
                 row = (

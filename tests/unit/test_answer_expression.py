@@ -5,7 +5,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.answer.evaluate import bounds, exact, has_jumps, scales_of, smooth_step
-from smoothsynth.answer.expression import Apply, Column, Number, averages_of, columns_of, parse
+from smoothsynth.answer.expression import Apply, Column, Number, Text, averages_of, columns_of, parse
 
 TABLE = {"a": np.linspace(-2, 3, 41), "b": np.linspace(4, 1, 41), "odd name": np.linspace(0, 1, 41)}
 A, B, ODD = TABLE["a"], TABLE["b"], TABLE["odd name"]
@@ -78,6 +78,27 @@ def test_what_cannot_be_read_is_said_in_one_sentence(text, words):
     with pytest.raises(ss.PlanError, match=words) as caught:
         parse(text)
     assert len(str(caught.value)) < 400
+
+
+def test_levels_and_missing_values():
+    region = Apply("=", (Column("region"), Text("it's")))
+    assert parse("region = 'it''s'") == region
+    assert parse("bmi is null") == Apply("is null", (Column("bmi"),))
+    assert parse("bmi is not null") == Apply("not", (Apply("is null", (Column("bmi"),)),))
+    either = Apply("or", (Apply("=", (Column("r"), Text("a"))), Apply("=", (Column("r"), Number(2.0)))))
+    assert parse("r in ('a', 2)") == either
+    assert parse("r not in ('a', 2)") == Apply("not", (either,))
+    assert parse("avg(age where region = 'it''s')") == Apply("avg", (Apply("where", (Column("age"), region)),))
+    # Words of the new phrases are still names of columns elsewhere.
+    assert columns_of(parse("avg(null + where) + avg(is)")) == ("null", "where", "is")
+
+
+@pytest.mark.parametrize(
+    "text", ["bmi is", "bmi is not", "bmi is 3", "r in 'a'", "r in ()", "r in ('a'", "exp(a where b = 1)"]
+)
+def test_half_phrases_are_refused(text):
+    with pytest.raises(ss.PlanError, match="must stand"):
+        parse(text)
 
 
 def test_quoted_names():

@@ -8,31 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.answer.bounded import bounded
+from smoothsynth.answer.around import around
+from smoothsynth.answer.asked import MOST_COLUMNS, MOST_COORDINATES, NUMBERS, Asked, check_smooth
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.evaluate import TRUTHS, bounds, check_meaning, combine, exact, has_jumps, scales_of
 from smoothsynth.answer.expression import Apply, Column, Node, averages_of, columns_of, parse
 from smoothsynth.answer.expression import Number as Value
-from smoothsynth.answer.interval import frame_of, heavy_quantile, parts_of, quantile
-from smoothsynth.answer.knowledge import knowledge_of
-from smoothsynth.answer.smoothness import rough_column
-from smoothsynth.errors import PlanError, SchemaError
-from smoothsynth.schema import Boolean, Integer, Number, unknown_column
-from smoothsynth.schema.value import from_unit
+from smoothsynth.answer.levels import settle
+from smoothsynth.errors import PlanError
+from smoothsynth.schema import Category
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.answer.knowledge import Knowledge
     from smoothsynth.release import Release
     from smoothsynth.schema import Schema
 
     Array = NDArray[np.float64]
     Function = Callable[[Mapping[str, Array]], Any]
 
-MOST_COLUMNS = 20
 # Widths of the steps of envelopes, in standard deviations of what is compared.
 STEPS = (0.1, 0.2, 0.4, 0.7, 1.2, 2.0)
 # An interval of more than this share of what is possible says nothing.
@@ -56,15 +52,16 @@ def answer(
     if not columns or isinstance(columns, str):
         raise PlanError('Name the columns that the function uses, as in columns=["age"].')
     asked = Asked.of(release, columns)
+    for name in asked.names:
+        if not isinstance(release.schema.columns[name], (*NUMBERS, Category)):
+            kind = release.schema.columns[name].kind
+            raise PlanError(f"{name!r} is a {kind}; questions are about numbers, truth values and categories so far.")
     return asked.smooth(question, confidence=confidence)
 
 
 def answer_text(release: Release, text: str, *, confidence: float = 0.95) -> Estimate:
     """Answer a question that is written as text."""
-    tree = parse(text)
-    for name in columns_of(tree):
-        if name not in release.schema.columns:
-            raise SchemaError(unknown_column(name, release.schema.names))
+    tree = settle(parse(text), release.schema)
     check_meaning(tree)
     averages = averages_of(tree)
     if not averages or _outside(tree):
@@ -74,103 +71,6 @@ def answer_text(release: Release, text: str, *, confidence: float = 0.95) -> Est
     if any(has_jumps(one) for one in averages) or has_jumps(_with(tree, dict.fromkeys(averages, 0.0))):
         return _combined(release, tree, averages, confidence=confidence)
     return _linearised(release, tree, averages, confidence=confidence)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """Some columns of a release, ready for functions of them."""
-
-    knowledge: Knowledge
-    names: tuple[str, ...]
-    columns: tuple[int, ...]
-
-    @classmethod
-    def of(cls, release: Release, names: Sequence[str]) -> Asked:
-        """Look the columns up, in the order of the schema."""
-        if any(not isinstance(name, str) for name in names):
-            raise PlanError("Columns are named by texts.")
-        places = {name: numeric_coordinate(release.schema, name) for name in names}
-        if len(places) > MOST_COLUMNS:
-            raise PlanError(f"A question may use {MOST_COLUMNS} columns; this one uses {len(places)}.")
-        ordered = sorted(places, key=lambda name: places[name])
-        return cls(knowledge_of(release), tuple(ordered), tuple(places[name] for name in ordered))
-
-    def smooth(self, function: Function, *, confidence: float) -> Estimate:
-        """Answer a smooth function, or say that it is not smooth."""
-        rough = rough_column(lambda points: self.at(function, points), self.knowledge.rows, self.columns)
-        if rough is not None:
-            name = self.knowledge.release.schema.coordinates[rough]
-            raise PlanError(
-                f"The question is not smooth in {name!r}: it jumps, or it changes within less than a fiftieth of the "
-                f'range. Ask counts as text, such as "avg({_quoted(name)} >= 50)", and they are answered with envelopes.'
-            )
-        return self.interval(function, confidence=confidence)
-
-    def interval(self, function: Function, *, confidence: float, rough: bool = False) -> Estimate:
-        """Put the narrower of the estimated and the bounded interval around the mean of a function."""
-        knowledge = self.knowledge
-        value = float(self.on_rows(function).mean())
-        parts = parts_of(
-            frame_of(knowledge, self.columns),
-            self.at(function, knowledge.rows),
-            synthetic_rows=len(knowledge.points),
-            rough=rough,
-        )
-        q, heavy = quantile(confidence), noise_quantile(knowledge, confidence)
-        noise, unseen, sampling = heavy * parts.noise, q * parts.unseen, q * parts.sampling
-        half = math.hypot(noise, unseen, sampling)
-        low, high, fit, how = value + parts.fit - half, value + parts.fit + half, parts.fit, "estimated"
-        if len(self.columns) == 1:
-            sure = bounded(knowledge, self.columns[0], lambda x: self._along(function, x), confidence=confidence)
-            if sure.noise + sure.unseen <= half:
-                half, fit = sure.noise + sure.unseen, sure.centre - value
-                low, high, how = sure.centre - half, sure.centre + half, "bounded"
-                noise, unseen, sampling = sure.noise, sure.unseen, 0.0
-        return Estimate(
-            value, min(low, value), max(high, value), confidence, noise, fit, unseen, sampling, unseen_is=how
-        )
-
-    def on_rows(self, function: Function) -> Array:
-        """Return a function at the synthetic rows."""
-        return checked(function(self.columns_of_rows()), self.knowledge.release.table.num_rows)
-
-    def columns_of_rows(self) -> dict[str, Array]:
-        """Return the synthetic columns in their own units."""
-        table = self.knowledge.release.table
-        return {name: table[name].to_numpy(zero_copy_only=False).astype(np.float64) for name in self.names}
-
-    def at(self, function: Function, points: Array) -> Array:
-        """Return a function at points of the cube."""
-        return checked(function(self.columns_at(points)), len(points))
-
-    def columns_at(self, points: Array) -> dict[str, Array]:
-        """Return points of the cube as columns in their own units."""
-        known, columns = self.knowledge.release.schema.columns, zip(self.names, self.columns, strict=True)
-        return {name: in_units(known[name], points[:, c]) for name, c in columns}
-
-    def _along(self, function: Function, x: Array) -> Array:
-        column = self.knowledge.release.schema.columns[self.names[0]]
-        return checked(function({self.names[0]: in_units(column, x)}), len(x))
-
-
-def numeric_coordinate(schema: Schema, name: str) -> int:
-    """Return the coordinate of a column of numbers without missing cells; refuse others."""
-    place, column = schema.coordinates_of(name).start, schema.columns[name]
-    if not isinstance(column, (Number, Integer, Boolean)) or column.nullable:
-        what = "may have missing cells" if isinstance(column, (Number, Integer, Boolean)) else f"is a {column.kind}"
-        raise PlanError(f"Questions are about columns of numbers without missing cells; {name!r} {what}.")
-    return int(place)
-
-
-def in_units(column: Any, unit: Array) -> Array:
-    """Return a coordinate in the column's own units, whole numbers not rounded: a line through them stays smooth."""
-    return np.asarray(from_unit(unit, column), dtype=np.float64)
-
-
-def noise_quantile(knowledge: Knowledge, confidence: float) -> float:
-    """Return how many deviations noise stays within: that of Laplace noise where some of the release has it."""
-    gaussian = all(noisy.measurement.mechanism == "discrete gaussian" for noisy in knowledge.release.moments)
-    return quantile(confidence) if gaussian else heavy_quantile(confidence)
 
 
 def check_confidence(confidence: object) -> None:
@@ -189,7 +89,9 @@ def between(
     best = min(found, key=lambda one: one.half_width)
     values = asked.on_rows(lambda table: exact(tree, table))
     low, high = best.low, best.high
-    if truth:
+    if truth and asked.partial:
+        low, high = max(low, 0.0), min(high, 1.0)
+    elif truth:
         # A share is a number of private rows: it is rounded outwards to one.
         rows = asked.knowledge.release.receipt.rows
         low, high = max(math.floor(low * rows) / rows, 0.0), min(math.ceil(high * rows) / rows, 1.0)
@@ -222,19 +124,41 @@ def _envelope(asked: Asked, tree: Node, *, scales: Mapping[Node, float], width: 
     )
 
 
-def _average(release: Release, inner: Node, *, confidence: float) -> Estimate:
-    asked = Asked.of(release, columns_of(inner) or release.schema.names[:1])
-    if not has_jumps(inner):
-        return asked.smooth(lambda table: exact(inner, table), confidence=confidence)
-    return between(asked, inner, confidence=confidence, truth=_is_truth(inner))
+def _average(release: Release, tree: Node, *, confidence: float) -> Estimate:
+    asked, inner = _asked_text(release, tree)
+    if has_jumps(inner):
+        return between(asked, inner, confidence=confidence, truth=_is_truth(inner))
+    found = asked.smooth(lambda table: exact(inner, table), confidence=confidence)
+    reach = _reach(inner, release.schema) if asked.partial or _is_truth(inner) else None
+    return found if reach is None else _within(found, *reach)
+
+
+def _reach(inner: Node, schema: Schema) -> tuple[float, float] | None:
+    """Return what an average of a condition or of a column can be at all."""
+    if isinstance(inner, Column):
+        column = schema.columns[inner.name]
+        return None if isinstance(column, Category) else column.bounds
+    return (0.0, 1.0) if _is_truth(inner) else None
+
+
+def _within(found: Estimate, least: float, most: float) -> Estimate:
+    low, high = min(max(found.low, least), found.value), max(min(found.high, most), found.value)
+    return replace(found, low=low, high=high, note=VACUOUS if high - low > MOST_OF_ALL * (most - least) else found.note)
+
+
+def _asked_text(release: Release, tree: Node) -> tuple[Asked, Node]:
+    """Return the columns of an average and what is averaged of them."""
+    inner = tree.arguments[0] if isinstance(tree, Apply) and tree.name == "where" else tree
+    return Asked.of(release, columns_of(tree) or release.schema.names[:1], tree=tree), inner
 
 
 def _linearised(release: Release, tree: Node, averages: tuple[Apply, ...], *, confidence: float) -> Estimate:
-    """Answer arithmetic on averages by its linear part:  g(v) with the interval of  sum_j dg/dv_j f_j."""
-    asked = Asked.of(release, columns_of(tree))
-    inner = [one.arguments[0] for one in averages]
-    rows = asked.columns_of_rows()
-    values = [float(np.mean(checked(exact(f, rows), release.table.num_rows))) for f in inner]
+    """Answer arithmetic on averages by its linear part:  g(v) with the interval of  sum_j dg/dv_j f_j.
+
+    An average over some rows moves like that of  (f_j - v_j) there_j / share_j.
+    """
+    parts = [_Part.of(*_asked_text(release, one.arguments[0])) for one in averages]
+    values = [part.value for part in parts]
     value = _outer(tree, averages, values)
     slopes = []
     for j, one in enumerate(values):
@@ -242,10 +166,42 @@ def _linearised(release: Release, tree: Node, averages: tuple[Apply, ...], *, co
         ends = [_outer(tree, averages, [*values[:j], one + s * step, *values[j + 1 :]]) for s in (-1.0, 1.0)]
         slopes.append((ends[1] - ends[0]) / (2.0 * step))
 
-    def linear(table: Mapping[str, Array]) -> Array:
-        return sum((s * exact(f, table) for s, f in zip(slopes, inner, strict=True)), np.zeros(()))
+    def linear(points: Array) -> Array:
+        terms = (s * part.moves(points) for s, part in zip(slopes, parts, strict=True))
+        return np.asarray(sum(terms, np.zeros(len(points))))
 
-    return shifted(asked.smooth(linear, confidence=confidence), value)
+    known = parts[0].asked.knowledge
+    names = {name for part in parts for name in part.asked.names}
+    columns = sorted({c for part in parts for c in part.asked.columns})
+    if len(names) > MOST_COLUMNS or (len(names) > 1 and len(columns) > MOST_COORDINATES):
+        raise PlanError(
+            f"A question may use {MOST_COLUMNS} columns; this one uses more. Ask for its averages one by one."
+        )
+    check_smooth(known, columns, linear)
+    # On the synthetic rows themselves the moves of partial averages are 0 by construction.
+    base = sum(s * part.value for s, part in zip(slopes, parts, strict=True) if not part.asked.partial)
+    own = next(iter(names)) if len(names) == 1 else None
+    return shifted(around(known, columns, linear, value=float(base), own=own, confidence=confidence), value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """One average of several: its value on the synthetic rows, and the share of rows it is about."""
+
+    asked: Asked
+    inner: Node
+    value: float
+    share: float
+
+    @classmethod
+    def of(cls, asked: Asked, inner: Node) -> _Part:
+        values = asked.on_rows(lambda table: exact(inner, table))
+        return cls(asked, inner, float(values.mean()), len(values) / len(asked.knowledge.points))
+
+    def moves(self, points: Array) -> Array:
+        """Return the function of all rows whose mean moves as the average does."""
+        values = self.asked.at(lambda table: exact(self.inner, table), points)
+        return (values - self.value) * self.asked.there(points) / self.share if self.asked.partial else values
 
 
 def shifted(found: Estimate, value: float) -> Estimate:
@@ -305,24 +261,3 @@ def _outside(node: Node) -> bool:
 
 def _is_truth(node: Node) -> bool:
     return isinstance(node, Apply) and node.name in TRUTHS
-
-
-def checked(values: Any, count: int) -> Array:
-    """Refuse values of a function that are not one finite number for every row."""
-    found = np.asarray(values)
-    if found.dtype == np.bool_:
-        raise PlanError(
-            "The question is a condition, which jumps. Ask it as text, such as avg(age >= 50): then it is answered "
-            "between two smooth ones."
-        )
-    if found.dtype.kind not in "iuf" or found.shape not in ((), (1,), (count,)):
-        raise PlanError("A question must give one number for each row; this one gives something else.")
-    if not np.all(np.isfinite(found)):
-        raise PlanError(
-            "A question must be a finite number wherever a row may be; look at divisions, logarithms and roots."
-        )
-    return np.broadcast_to(found.astype(np.float64), (count,))
-
-
-def _quoted(name: str) -> str:
-    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'

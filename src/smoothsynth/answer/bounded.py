@@ -3,21 +3,23 @@
     private mean of f  =  c . bhat - c . (bhat - b) + private mean of g,   g = f - c . phi,   min g <= its mean <= max g
 
 for every choice of c (docs/proofs/answers.md); nothing is assumed of the private rows but that they keep to their bounds.
+A category is a column like another: its features are its levels, and a function of it is a sum of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsynth.answer.columns import may_lack
 from smoothsynth.answer.interval import heavy_quantile
-from smoothsynth.answer.knowledge import single_features
-from smoothsynth.schema import Category
+from smoothsynth.answer.knowledge import features_of, single_features
+from smoothsynth.schema import Boolean, Category
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -25,51 +27,131 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-# Places at which a function of one column is looked at, the values themselves if a column has no more.
+# Places at which a column of numbers is looked at, the values themselves if it has no more.
 GRID = 1025
+# How much a missing value counts among the states of a column when weights are chosen.
+_MISSING_SHARE = 0.2
 # How dear noise is against what is left unseen, tried in turn.
-_PRICES = (1e-4, 1e-2, 1.0, 1e2, 1e4)
+PRICES = (1e-4, 1e-2, 1.0, 1e2, 1e4)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """An interval, and the half widths that noise and the unseen rest take in it."""
+    """An interval, and the half widths that noise and the unseen rest take in it.
+
+    It is `settled` if the function was measured, as every function of a category was: then there is nothing to estimate.
+    """
 
     centre: float
     noise: float
     unseen: float
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """The measured features of a column alone: values at its states, noise variances, released means.
+
+    `shares` say how much each state counts when weights are chosen.
+    """
+
+    matrix: Array
+    variances: Array
+    released: Array
+    shares: Array
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[Array, float, float]], shares: Array) -> Features:
+        """Collect them; where nothing was measured there is one feature that is 0 everywhere."""
+        known = list(found) or [(np.zeros(len(shares)), 1.0, 0.0)]
+        values, variances, released = zip(*known, strict=True)
+        return cls(np.stack(values, axis=1), np.array(variances), np.array(released), shares)
 
 
 def bounded(knowledge: Knowledge, column: int, function: Callable[[Array], Array], *, confidence: float) -> Bounded:
-    """Return the narrowest interval found for the mean of a function (given at unit places) of one column."""
-    places = unit_places(knowledge, column)
-    values = function(places)
-    found = list(single_features(knowledge.stages, column, places))
-    matrix = np.stack([v for v, _, _ in found] or [np.zeros(len(places))], axis=1)
-    variances = np.array([variance for _, variance, _ in found] or [1.0])
-    released = np.array([value for _, _, value in found] or [0.0])
+    """Return the narrowest interval found for the mean of a function (given at unit places) of one coordinate."""
+    name, _ = knowledge.release.schema.owners[column]
+    places = states(knowledge.release.schema.columns[name])[:, 0]
+    shares = np.full(len(places), 1.0 / len(places))
+    found = Features.of(single_features(knowledge.stages, column, places), shares)
+    return narrowest(function(places), found, confidence=confidence)
+
+
+def bounded_at(knowledge: Knowledge, name: str, function: Callable[[Array], Array], *, confidence: float) -> Bounded:
+    """Return the narrowest interval found for the mean of a function, given at points of the cube, of one column."""
+    values = function(state_points(knowledge, name))
+    found = narrowest(values, column_features(knowledge, name), confidence=confidence)
+    return replace(found, settled=settled(knowledge, name, values))
+
+
+def states(column: Any) -> Array:
+    """Return the coordinates that a row can have in a column, (states, coordinates): all, or a fine grid of numbers.
+
+    The last one is that of a missing value, if there can be one.
+    """
+    if isinstance(column, Category):
+        levels = np.eye(len(column.levels))
+        return np.vstack([levels, np.zeros(len(levels))]) if may_lack(column) else levels
+    known = column.levels(GRID)
+    places = np.linspace(-1.0, 1.0, GRID) if known is None else np.asarray(known)
+    if not column.nullable:
+        return places[:, None]
+    return np.vstack([np.column_stack([places, np.zeros(len(places))]), [[0.0, 1.0]]])
+
+
+def settled(knowledge: Knowledge, name: str, values: Array) -> bool:
+    """Whether values at the states of a column are those of a function of measured levels, or of the mark alone."""
+    column = knowledge.release.schema.columns[name]
+    if isinstance(column, Category):
+        return True
+    # Of numbers, and of truth values without missing ones, the narrower interval is taken, as on the page.
+    return bool(column.nullable and (isinstance(column, Boolean) or np.ptp(values[:-1]) == 0.0))
+
+
+def state_points(knowledge: Knowledge, name: str) -> Array:
+    """Return the states of a column as points of the cube, 0 in all other coordinates."""
+    schema = knowledge.release.schema
+    own = states(schema.columns[name])
+    points = np.zeros((len(own), schema.dimensions))
+    points[:, schema.coordinates_of(name)] = own
+    return points
+
+
+def column_features(knowledge: Knowledge, name: str) -> Features:
+    """Return what was measured of a column alone, at its states; found once."""
+    place = knowledge.release.schema.coordinates_of(name)
+    key = ("features", (place.start, place.stop))
+    if key not in knowledge.kept:
+        column = knowledge.release.schema.columns[name]
+        own = states(column)
+        shares = np.full(len(own), 1.0 / len(own))
+        if may_lack(column):
+            shares = np.append(np.full(len(own) - 1, (1.0 - _MISSING_SHARE) / (len(own) - 1)), _MISSING_SHARE)
+        found = features_of(knowledge.stages, range(place.start, place.stop), own)
+        knowledge.kept[key] = Features.of(found, shares)
+    known: Features = knowledge.kept[key]
+    return known
+
+
+def narrowest(values: Array, found: Features, *, confidence: float) -> Bounded:
+    """Return the narrowest interval over the prices of noise; which one it is does not depend on released numbers."""
     return min(
-        (_interval(values, matrix, variances, released, price=price, confidence=confidence) for price in _PRICES),
+        (_interval(values, found, price=price, confidence=confidence) for price in PRICES),
         key=lambda one: one.noise + one.unseen,
     )
 
 
-def unit_places(knowledge: Knowledge, column: int) -> Array:
-    """Return the values that a column can take, or a fine grid of them, in units of the cube."""
-    name, _ = knowledge.release.schema.owners[column]
-    described = knowledge.release.schema.columns[name]
-    levels = None if isinstance(described, Category) else described.levels(GRID)
-    return np.linspace(-1.0, 1.0, GRID) if levels is None else levels
+def weigh(values: Array, found: Features, *, price: float) -> Array:
+    """Return the weights c that minimise  mean (values - c . phi)^2 + price c' N c,  both centred; linear in the values."""
+    centred = found.matrix - found.shares @ found.matrix
+    weighted = found.shares[:, None] * centred
+    gram = weighted.T @ centred + price * np.diag(found.variances)
+    return np.asarray(np.linalg.solve(gram, weighted.T @ (values - found.shares @ values)))
 
 
-def _interval(
-    values: Array, matrix: Array, variances: Array, released: Array, *, price: float, confidence: float
-) -> Bounded:
-    means = matrix.mean(axis=0)
-    centred = matrix - means
-    gram = centred.T @ centred / len(values) + price * np.diag(variances)
-    weights = np.linalg.solve(gram, centred.T @ (values - values.mean()) / len(values))
-    rest = values - matrix @ weights
-    noise = heavy_quantile(confidence) * float(np.sqrt(weights**2 @ variances))
+def _interval(values: Array, found: Features, *, price: float, confidence: float) -> Bounded:
+    weights = weigh(values, found, price=price)
+    rest = values - found.matrix @ weights
+    noise = heavy_quantile(confidence) * float(np.sqrt(weights**2 @ found.variances))
     middle, unseen = (rest.max() + rest.min()) / 2.0, (rest.max() - rest.min()) / 2.0
-    return Bounded(float(middle + weights @ released), noise, float(unseen))
+    return Bounded(float(middle + weights @ found.released), noise, float(unseen))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.answer.expression import Apply, Column, Node, Number, walk
+from smoothsynth.answer.expression import Apply, Column, Node, Number, Text, walk
 from smoothsynth.errors import PlanError
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     Bounds = tuple[Array, Array]
 
 COMPARISONS = ("<", "<=", ">", ">=", "=", "!=")
-_JUMPS = (*COMPARISONS, "case", "floor", "ceil", "round")
-TRUTHS = (*COMPARISONS, "and", "or", "not")
+# A case jumps if one of its conditions does: a level or a missing value is 0 or 1 in every row and has no jump.
+_JUMPS = (*COMPARISONS, "floor", "ceil", "round")
+TRUTHS = (*COMPARISONS, "and", "or", "not", "is level", "is true", "is null")
 
 
 def has_jumps(node: Node) -> bool:
-    """Whether an expression is not continuous: comparisons, cases, rounding."""
+    """Whether an expression is not continuous: comparisons, rounding."""
     return any(isinstance(one, Apply) and one.name in _JUMPS for one in walk(node))
 
 
@@ -43,6 +44,8 @@ def check_meaning(node: Node) -> None:
         conditions = one.arguments if one.name in ("and", "or", "not") else ()
         if one.name == "case":
             conditions = one.arguments[:-1:2]
+        elif one.name == "where":
+            conditions = one.arguments[1:]
         if any(not (isinstance(c, Apply) and c.name in TRUTHS) for c in conditions):
             raise PlanError(f"{one.name!r} needs comparisons such as age >= 50; it was given a number.")
         if one.name == "avg" and any(isinstance(i, Apply) and i.name == "avg" for i in walk(one.arguments[0])):
@@ -53,6 +56,8 @@ def exact(node: Node, table: Table) -> Array:
     """Return the value of an expression at every row; a comparison counts 1 if it holds, else 0."""
     if isinstance(node, Number):
         return np.asarray(node.value)
+    if isinstance(node, Text):
+        raise PlanError("A text in single quotes must stand beside a category, as in region = 'A'.")
     if isinstance(node, Column):
         return table[node.name]
     values = [exact(argument, table) for argument in node.arguments]
@@ -77,10 +82,7 @@ def scales_of(node: Node, table: Table) -> dict[Node, float]:
 
 def bounds(node: Node, table: Table, *, scales: Mapping[Node, float], width: float) -> Bounds:
     """Return a lower and an upper function of an expression at every row; steps have `width` times their scale."""
-    if isinstance(node, (Number, Column)):
-        value = exact(node, table)
-        return value, value
-    if not has_jumps(node):
+    if not isinstance(node, Apply) or not has_jumps(node):
         value = exact(node, table)
         return value, value
     parts = [bounds(argument, table, scales=scales, width=width) for argument in node.arguments]
@@ -205,6 +207,9 @@ _OPERATIONS: dict[str, Callable[..., Array]] = {
     "and": np.minimum,
     "or": np.maximum,
     "not": lambda a: 1.0 - a,
+    "is level": np.equal,
+    "is true": lambda a: a,
+    "is null": np.isnan,
 }
 _RISING = ("exp", "ln", "log10", "sqrt", "tanh", "atan", "erf", "logistic")
 _BOUNDED: dict[str, Callable[..., Bounds]] = {

@@ -1,6 +1,7 @@
 """The language of questions: text to a tree, by recursive descent; nothing is ever handed to Python's own `eval`.
 
 avg(exp(-power((age - 50) / 10, 2)))        avg(visits * cost) / avg(visits)        avg(age >= 50 and age < 60)
+avg(region = 'A')        avg(region in ('A', 'B'))        avg(bmi is null)        avg(income where region = 'A')
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _WORDS = ("and", "or", "not", "between", "case", "when", "then", "else", "end")
 _COMPARISONS = ("<=", ">=", "<>", "!=", "==", "=", "<", ">")
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)"
+    r"|'(?P<text>(?:[^']|'')*)'"
     r'|"(?P<quoted>(?:[^"]|"")*)"|(?P<sign>\*\*|<=|>=|<>|!=|==|[-+*/^()<>=,]))'
 )
 
@@ -44,6 +46,13 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """A level of a category."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column, by its name."""
 
@@ -52,13 +61,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A function or an operator with its arguments; `case` has condition, value, condition, value, ..., otherwise."""
+    """A function or an operator with its arguments; `case` has condition, value, condition, value, ..., otherwise.
+
+    `where`, directly in an average, has what is averaged and the condition.
+    """
 
     name: str
     arguments: tuple[Node, ...]
 
 
-Node = Number | Column | Apply
+Node = Number | Text | Column | Apply
 
 
 def parse(text: str) -> Node:
@@ -129,7 +141,11 @@ class _Parser:
 
     def _comparison(self) -> Node:
         node = self._sum()
+        if self._take("is"):
+            return self._absence(node)
         turned = self._take("not")
+        if self._take("in"):
+            return self._membership(node, turned=turned)
         if turned or self._peek().text == "between":
             self._need("between")
             low = self._sum()
@@ -148,6 +164,19 @@ class _Parser:
         for part in parts[1:]:
             whole = Apply("and", (whole, part))
         return whole
+
+    def _absence(self, node: Node) -> Node:
+        turned = self._take("not")
+        self._need("null")
+        return Apply("not", (Apply("is null", (node,)),)) if turned else Apply("is null", (node,))
+
+    def _membership(self, node: Node, *, turned: bool) -> Node:
+        self._need("(")
+        whole: Node = Apply("=", (node, self._sum()))
+        while self._take(","):
+            whole = Apply("or", (whole, Apply("=", (node, self._sum()))))
+        self._need(")")
+        return Apply("not", (whole,)) if turned else whole
 
     def _sum(self) -> Node:
         return self._chain(self._product, ("+", "-"))
@@ -178,6 +207,8 @@ class _Parser:
         token = self._peek()
         if token.kind == "number":
             return Number(float(self._advance().text))
+        if token.kind == "text":
+            return Text(self._advance().text)
         if token.kind == "quoted":
             return Column(self._advance().text)
         if token.kind == "sign" and token.text == "(":
@@ -200,6 +231,8 @@ class _Parser:
             raise PlanError(f"There is no function {name!r:.60}.{_near(function)}")
         self._advance()
         arguments = [self._either()]
+        if function in AVERAGES and self._take("where"):
+            arguments = [Apply("where", (arguments[0], self._either()))]
         while self._take(","):
             arguments.append(self._either())
         self._need(")")
@@ -266,8 +299,9 @@ def _tokens(text: str) -> list[_Token]:
             raise PlanError(f"At character {wrong + 1} of the question {text[wrong]!r} means nothing here.")
         kind = found.lastgroup
         content = found.group(kind)
-        if kind == "quoted":
-            content = content.replace('""', '"')
+        if kind in ("quoted", "text"):
+            mark = '"' if kind == "quoted" else "'"
+            content = content.replace(2 * mark, mark)
         tokens.append(_Token(kind, content, found.end() - len(found.group(0).lstrip())))
         place = found.end()
     if len(tokens) > MOST_SIGNS:

@@ -38,6 +38,8 @@ RELATIVE, JOINT, UNKNOWN, LEAST, MOST = 0.8, 2.0, 0.4, 0.1, 0.7
 OF_ROUGH = 0.8
 # Polynomials of one column, and those whose products stand for pairs and triples (of more than three columns: one each).
 DEGREES, PAIR_DEGREES, TRIPLE_DEGREES, OPEN_DEGREES = 5, 3, 2, 3
+# Triples of coordinates of three columns that are looked at; categories of many levels have more.
+MOST_TRIPLES = 32
 _NEGLIGIBLE = 1e-9
 
 
@@ -110,17 +112,25 @@ def heavy_quantile(confidence: float) -> float:
 
 
 def _frame(knowledge: Knowledge, columns: Sequence[int]) -> Frame:
+    owners = knowledge.release.schema.owners
+    several = len({owners[c][0] for c in columns})
     polynomials = {c: _polynomials(knowledge, c) for c in columns}
     functions = [p for c in columns for p in polynomials[c].T]
-    scales = [max(LEAST, RELATIVE * open_shape(knowledge, c)) for c in columns for _ in range(DEGREES)]
-    degrees, joint = PAIR_DEGREES if len(columns) <= 3 else 1, joint_scale(knowledge)
-    for a, b in itertools.combinations(columns, 2):
-        functions += _products(polynomials[a][:, :degrees], polynomials[b][:, :degrees])
-        scales += [max(LEAST, RELATIVE * open_pair(knowledge, a, b)), *[joint] * (degrees**2 - 1)]
-    if len(columns) == 3:
-        of_two = np.stack(_products(*(polynomials[c][:, :TRIPLE_DEGREES] for c in columns[:2])), axis=1)
-        functions += _products(of_two, polynomials[columns[2]][:, :TRIPLE_DEGREES])
-        scales += [joint] * TRIPLE_DEGREES**3
+    scales = [max(LEAST, RELATIVE * open_shape(knowledge, c)) for c in columns for _ in polynomials[c].T]
+    degrees, joint = PAIR_DEGREES if several <= 3 else 1, joint_scale(knowledge)
+    # Products of coordinates of one column are no new functions: of levels at most one is 1, a missing value is 0.
+    apart = [(a, b) for a, b in itertools.combinations(columns, 2) if owners[a][0] != owners[b][0]]
+    for a, b in apart:
+        products = _products(polynomials[a][:, :degrees], polynomials[b][:, :degrees])
+        functions += products
+        scales += [max(LEAST, RELATIVE * open_pair(knowledge, a, b)), *[joint] * (len(products) - 1)]
+    if several == 3:
+        triples = [t for t in itertools.combinations(columns, 3) if len({owners[c][0] for c in t}) == 3]
+        for triple in triples[:MOST_TRIPLES]:
+            of_two = np.stack(_products(*(polynomials[c][:, :TRIPLE_DEGREES] for c in triple[:2])), axis=1)
+            products = _products(of_two, polynomials[triple[2]][:, :TRIPLE_DEGREES])
+            functions += products
+            scales += [joint] * len(products)
     basis, seen = orthonormal(np.stack(functions, axis=1)), knowledge.seen(columns)
     along = basis.T @ seen.matrix / len(basis)
     return Frame(basis, np.array(scales), seen, along, seen.matrix - basis @ along, max(LEAST, joint / 2.0))
@@ -168,7 +178,9 @@ def _polynomials(knowledge: Knowledge, column: int) -> Array:
     key = ("polynomials", (column,))
     if key not in knowledge.kept:
         table = ChebyshevTable(knowledge.rows[:, [column]])
-        knowledge.kept[key] = orthonormal(np.stack([table.of(0, k) for k in range(1, DEGREES + 1)], axis=1))
+        # A level or a mark is 0 or 1, so every function of it is a straight line.
+        degrees = DEGREES if knowledge.release.schema.roles[column] == "value" else 1
+        knowledge.kept[key] = orthonormal(np.stack([table.of(0, k) for k in range(1, degrees + 1)], axis=1))
     return np.asarray(knowledge.kept[key])
 
 

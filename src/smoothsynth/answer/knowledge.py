@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsynth.basis import Feature
 from smoothsynth.lattice import LATTICE
 from smoothsynth.synthesis.sample import generator
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.release import Release
 
@@ -125,6 +125,11 @@ class Knowledge:
         rows = np.clip(chosen + self.blur * draw.standard_normal(chosen.shape), -1.0, 1.0)
         replaced = draw.random(rows.shape) < FLAT_SHARE
         rows[replaced] = draw.uniform(-1.0, 1.0, int(replaced.sum()))
+        for group in self.release.schema.exclusive:
+            # A flat coordinate among others rarely is the largest: levels are replaced as a whole.
+            moved = np.flatnonzero(draw.random(count) < FLAT_SHARE)
+            rows[moved[:, None], list(group)] = 0.0
+            rows[moved, group[0] + draw.integers(0, len(group), len(moved))] = 1.0
         return self.release.schema.snap(rows)
 
 
@@ -204,16 +209,27 @@ def _of_lengths(stage: Stage) -> bool:
 
 
 def single_features(stages: Sequence[Stage], column: int, x: Array) -> Iterator[tuple[Array, float, float]]:
-    """Yield values at x, noise variance and released value of every moment of one column that depends on nothing else."""
+    """Yield values at x, noise variance and released value of every moment of one coordinate that depends on nothing else."""
+    return features_of(stages, (column,), x[:, None])
+
+
+def features_of(
+    stages: Sequence[Stage], coordinates: Sequence[int], points: Array
+) -> Iterator[tuple[Array, float, float]]:
+    """Yield the same for a few coordinates, at points that have only those."""
+    place = {c: number for number, c in enumerate(coordinates)}
     for stage in stages:
         view = stage.noisy.measurement.view
         if view is not None and (view.pooled or view.radius is not None):
             continue
-        bent = x if view is None else view.bend(column, np.rint(x * LATTICE)) / LATTICE
-        table = ChebyshevTable(bent[:, None])
+        bent = points
+        if view is not None:
+            bent = np.stack([view.bend(c, np.rint(points[:, i] * LATTICE)) for c, i in place.items()], axis=1) / LATTICE
+        table = ChebyshevTable(bent)
         for feature, value, deviation in zip(stage.noisy.features, stage.values, stage.deviations, strict=True):
-            if len(feature.terms) == 1 and len(feature.terms[0]) == 1 and feature.terms[0][0][0] == column:
-                yield table.of(0, feature.terms[0][0][1]), float(deviation) ** 2, float(value)
+            if all(c in place for term in feature.terms for c, _ in term):
+                own = Feature(tuple(tuple((place[c], k) for c, k in term) for term in feature.terms))
+                yield feature_values(own, table), float(deviation) ** 2, float(value)
 
 
 def posterior_deviations(matrix: Array, variances: Array, targets: Array) -> Array:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.answer.ask import MOST_OF_ALL, VACUOUS, Asked, between, check_confidence, in_units, shifted
+from smoothsynth.answer.ask import MOST_OF_ALL, VACUOUS, between, check_confidence, shifted
+from smoothsynth.answer.asked import Asked, in_units
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.expression import Apply, Column, Number
 from smoothsynth.errors import PlanError
@@ -63,7 +64,7 @@ class Regression:
 def mean(release: Release, column: str, *, confidence: float = 0.95) -> Estimate:
     """Return the mean of a column."""
     check_confidence(confidence)
-    return Asked.of(release, [column]).interval(lambda table: table[column], confidence=confidence)
+    return Asked.of_numbers(release, [column]).interval(lambda table: table[column], confidence=confidence)
 
 
 def covariance(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
@@ -72,7 +73,7 @@ def covariance(release: Release, first: str, second: str, *, confidence: float =
     influence: (a - mean a)(b - mean b) - covariance
     """
     check_confidence(confidence)
-    asked = Asked.of(release, [first, second])
+    asked = Asked.of_numbers(release, [first, second])
     a, b = (_moments(asked, name) for name in (first, second))
 
     def influence(table: Table) -> Array:
@@ -87,7 +88,7 @@ def correlation(release: Release, first: str, second: str, *, confidence: float 
     influence: u v - r (u^2 + v^2) / 2,   u and v the standardised columns
     """
     check_confidence(confidence)
-    asked = Asked.of(release, [first, second])
+    asked = Asked.of_numbers(release, [first, second])
     a, b = (_moments(asked, name) for name in (first, second))
 
     def product(table: Table) -> Array:
@@ -113,7 +114,7 @@ def regress(release: Release, target: str, *, on: Sequence[str], confidence: flo
     names = list(dict.fromkeys(on)) if not isinstance(on, str) else [on]
     if not names or target in names:
         raise PlanError(f"Regress {target!r} on at least one other column, as in regress('y', on=['x']).")
-    asked = Asked.of(release, [target, *names])
+    asked = Asked.of_numbers(release, [target, *names])
     moments = {name: _moments(asked, name) for name in names}
 
     def design(table: Table) -> Array:
@@ -147,7 +148,7 @@ def histogram(
 ) -> tuple[Bin, ...]:
     """Return the shares of rows in bins: `bins` equal ones over the public range, or between the given edges."""
     check_confidence(confidence)
-    asked = Asked.of(release, [column])
+    asked = Asked.of_numbers(release, [column])
     edges = _edges(release, column, bins)
     shares = []
     for i, (lower, upper) in enumerate(itertools.pairwise(edges)):
@@ -167,7 +168,7 @@ def quantile(release: Release, column: str, q: float, *, confidence: float = 0.9
     check_confidence(confidence)
     if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0.0 < q < 1.0:
         raise PlanError("A quantile is asked for by a number between 0 and 1, such as 0.5 for the median.")
-    asked = Asked.of(release, [column])
+    asked = Asked.of_numbers(release, [column])
     values = asked.on_rows(lambda table: table[column])
     ends = _ends(release, column)
     even, own = np.linspace(*ends, _PLACES), np.quantile(values, np.linspace(0.01, 0.99, _PLACES))

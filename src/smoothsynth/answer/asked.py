@@ -1,0 +1,206 @@
+"""Some columns of a release, ready for functions of them: at synthetic rows, at points of the cube, and where rows count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.answer.around import around, around_part
+from smoothsynth.answer.columns import Used
+from smoothsynth.answer.evaluate import exact, has_jumps
+from smoothsynth.answer.expression import Apply, Node
+from smoothsynth.answer.knowledge import knowledge_of
+from smoothsynth.answer.levels import levels_of, only_missing
+from smoothsynth.answer.smoothness import rough_column
+from smoothsynth.errors import PlanError
+from smoothsynth.schema import Boolean, Category, Integer, Number
+from smoothsynth.schema.value import from_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.answer.estimate import Estimate
+    from smoothsynth.answer.knowledge import Knowledge
+    from smoothsynth.release import Release
+
+    Array = NDArray[np.float64]
+    Function = Callable[[Mapping[str, Array]], Any]
+
+MOST_COLUMNS = 20
+# Coordinates of several columns together: each pair of them is a function to look at.
+MOST_COORDINATES = 40
+NUMBERS = (Number, Integer, Boolean)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Some columns of a release, ready for functions of them; rows count where all have a value and `given` holds.
+
+    `columns` are the coordinates that an estimated interval looks at.
+    """
+
+    knowledge: Knowledge
+    used: Used
+    columns: tuple[int, ...]
+    given: Function | None = None
+
+    @classmethod
+    def of(cls, release: Release, names: Sequence[str], *, tree: Node | None = None) -> Asked:
+        """Look the columns up; a question that was written as text is given as its `tree`."""
+        if any(not isinstance(name, str) for name in names):
+            raise PlanError("Columns are named by texts.")
+        missing = frozenset() if tree is None else only_missing(tree)
+        used = Used.of(release.schema, names, only_missing=missing, coded=tree is not None)
+        if len(used.names) > MOST_COLUMNS:
+            raise PlanError(f"A question may use {MOST_COLUMNS} columns; this one uses {len(used.names)}.")
+        named = None if tree is None or len(used.names) == 1 else levels_of(tree)
+        return cls(knowledge_of(release), used, coordinates(used, named), None if tree is None else condition(tree))
+
+    @classmethod
+    def of_numbers(cls, release: Release, names: Sequence[str]) -> Asked:
+        """Look columns up that must hold numbers or truth values."""
+        asked = cls.of(release, names)
+        for name in asked.names:
+            if not isinstance(release.schema.columns[name], NUMBERS):
+                kind = release.schema.columns[name].kind
+                raise PlanError(f"This statistic is one of numbers and truth values; {name!r} is a {kind}.")
+        return asked
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of the schema."""
+        return self.used.names
+
+    @property
+    def partial(self) -> bool:
+        """Whether some rows may be left out."""
+        return self.used.partial or self.given is not None
+
+    def smooth(self, function: Function, *, confidence: float) -> Estimate:
+        """Answer a smooth function, or say that it is not smooth."""
+        check_smooth(self.knowledge, self.columns, lambda points: self.at(function, points))
+        return self.interval(function, confidence=confidence)
+
+    def interval(self, function: Function, *, confidence: float, rough: bool = False) -> Estimate:
+        """Put the narrower of the estimated and the bounded interval around the mean of a function."""
+        own = self.names[0] if len(self.names) == 1 else None
+        values = self.on_rows(function)
+
+        def at(points: Array) -> Array:
+            return self.at(function, points)
+
+        value, known = float(values.mean()), self.knowledge
+        if not self.partial:
+            return around(known, self.columns, at, value=value, own=own, confidence=confidence, rough=rough)
+        share = len(values) / len(known.points)
+        return around_part(
+            known, self.columns, at, self.there, value=value, share=share, own=own, confidence=confidence, rough=rough
+        )
+
+    def on_rows(self, function: Function) -> Array:
+        """Return a function at the synthetic rows that count."""
+        table = self.columns_of_rows()
+        return checked(function(table), len(next(iter(table.values()))), truth=self.discrete)
+
+    def columns_of_rows(self) -> dict[str, Array]:
+        """Return the synthetic columns in their own units, of the rows that count."""
+        table, there = self.used.of_table(self.knowledge.release.table)
+        if self.given is not None:
+            there = there & (np.broadcast_to(self.given(table), there.shape) > 0.5)
+        if not there.any():
+            raise PlanError(
+                "No synthetic row has these values, so there is nothing to average: the group is too small."
+            )
+        return table if there.all() else {name: values[there] for name, values in table.items()}
+
+    def at(self, function: Function, points: Array) -> Array:
+        """Return a function at points of the cube."""
+        return checked(function(self.columns_at(points)), len(points), truth=self.discrete)
+
+    def there(self, points: Array) -> Array:
+        """Return 1 for points that count, else 0."""
+        found = self.used.there(points)
+        return found if self.given is None else found * self.given(self.columns_at(points))
+
+    def columns_at(self, points: Array) -> dict[str, Array]:
+        """Return points of the cube as columns in their own units."""
+        return self.used.at(points)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether all columns are categories, of which no function jumps."""
+        schema = self.knowledge.release.schema
+        return all(isinstance(schema.columns[name], Category) for name in self.names)
+
+
+def coordinates(used: Used, named: Mapping[str, frozenset[int]] | None) -> tuple[int, ...]:
+    """Return the coordinates of columns; of categories the levels that a text names, or all of them."""
+    found: list[int] = []
+    for name in used.names:
+        own = used.coordinates(name)
+        levels = None if named is None or not isinstance(used.schema.columns[name], Category) else named.get(name)
+        found += own if levels is None else [own[k] for k in sorted(levels)]
+    if len(used.names) > 1 and len(found) > MOST_COORDINATES:
+        raise PlanError(
+            f"Levels and numbers of the columns are {len(found)} together; a function of several columns may have "
+            f"{MOST_COORDINATES}. Ask for single levels as text, such as avg(income where region = 'A')."
+        )
+    return tuple(found)
+
+
+def condition(tree: Node) -> Function | None:
+    """Return the condition after `where`, a function of a table, if there is one."""
+    if not (isinstance(tree, Apply) and tree.name == "where"):
+        return None
+    given = tree.arguments[1]
+    if has_jumps(given):
+        raise PlanError(
+            "The condition after where must be about levels and missing values. For a number write a quotient, such as "
+            "avg(case when age > 50 then cost else 0 end) / avg(age > 50)."
+        )
+    return lambda table: exact(given, table)
+
+
+def check_smooth(knowledge: Knowledge, columns: Sequence[int], function: Callable[[Array], Array]) -> None:
+    """Refuse a function of points that is not smooth in a number."""
+    schema = knowledge.release.schema
+    values = [c for c in columns if schema.roles[c] == "value"]
+    rough = rough_column(function, knowledge.rows, values)
+    if rough is not None:
+        name = schema.coordinates[rough]
+        raise PlanError(
+            f"The question is not smooth in {name!r}: it jumps, or it changes within less than a fiftieth of the "
+            f'range. Ask counts as text, such as "avg({_quoted(name)} >= 50)", and they are answered with envelopes.'
+        )
+
+
+def in_units(column: Any, unit: Array) -> Array:
+    """Return a coordinate in the column's own units, whole numbers not rounded: a line through them stays smooth."""
+    return np.asarray(from_unit(unit, column), dtype=np.float64)
+
+
+def checked(values: Any, count: int, *, truth: bool = False) -> Array:
+    """Refuse values of a function that are not one finite number for every row, or, if `truth`, true or false."""
+    found = np.asarray(values)
+    if truth and found.dtype == np.bool_:
+        found = found.astype(np.float64)
+    if found.dtype == np.bool_:
+        raise PlanError(
+            "The question is a condition, which jumps. Ask it as text, such as avg(age >= 50): then it is answered "
+            "between two smooth ones."
+        )
+    if found.dtype.kind not in "iuf" or found.shape not in ((), (1,), (count,)):
+        raise PlanError("A question must give one number for each row; this one gives something else.")
+    if not np.all(np.isfinite(found)):
+        raise PlanError(
+            "A question must be a finite number wherever a row may be; look at divisions, logarithms and roots."
+        )
+    return np.broadcast_to(found.astype(np.float64), (count,))
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
