@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density.
 _LOOSE, _MOST_LOOSE = 10.0, 0.3
+# Of the flat share through which ranks were seen this much stays: more would make narrow columns wide.
+_KEPT_FLAT = 0.03
 
 
 def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoments]) -> Columns:
@@ -46,7 +48,7 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
         functions = np.concatenate([functions, columns.places[:, None, :]], axis=1)
         values, deviations = np.column_stack([values, means]), np.column_stack([deviations, noise])
     shares = {mark: columns.share(mark) for mark in columns.groups.marks}
-    return tilt(mixed, functions, values, deviations).with_shares(shares)
+    return tilt(columns.mixed(_KEPT_FLAT), functions, values, deviations).with_shares(shares)
 
 
 def _as_a_whole(values: Array, deviations: Array) -> tuple[Array, Array]:
