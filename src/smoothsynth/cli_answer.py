@@ -27,13 +27,16 @@ def answer(
 
     A question is made of averages **avg(...)** of arithmetic on columns: + - * /, power, exp, ln, log10, sqrt, abs, sin, cos,
     tan, tanh, atan, erf, logistic, least, greatest. Comparisons, and, or, not, between, case, floor, ceil and
-    round may be used too: what jumps is answered between two smooth questions, with a wider interval.
+    round may be used too: what jumps is answered between two smooth questions, with a wider interval. Levels are compared
+    with = <> in, missing values with is null; a group is named with where. Rows without a value are left out.
 
     Example:  **smoothsynth answer out/ "avg(exp(-power((age - 50) / 10, 2)))"**
 
     Example:  **smoothsynth answer out/ "avg(visits * cost) / avg(visits)" --confidence 0.9**
 
     Example:  **smoothsynth answer out/ "avg(age >= 50 and age < 60)" --json**
+
+    Example:  **smoothsynth answer out/ "avg(income where region = 'A')"**, **"avg(bmi is null)"**
 
     Example:  **smoothsynth answer out/ 'avg("blood pressure")'**
     """
