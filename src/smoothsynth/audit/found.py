@@ -9,12 +9,12 @@ import numpy as np
 from smoothsynth.audit import likelihood, low_bits
 from smoothsynth.audit.case import Case
 from smoothsynth.audit.claim import claim_of
+from smoothsynth.audit.mechanisms import Remembering
 from smoothsynth.basis import term_feature
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.discovery.search import Search
 from smoothsynth.moments import Measurement
 from smoothsynth.privacy import Budget
-from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.measure import measure, measure_levels
 from smoothsynth.private.table import open_table
@@ -70,7 +70,7 @@ def bounds_case(first: Sequence[float], second: Sequence[float], *, share: float
     schema = Schema({"x": Number("private", "private")})
     search, any_count = Search.of(schema), (term_feature((0, 1)),)
     noise = Measurement("counts between powers of two", any_count, "discrete laplace", epsilon=EPSILON)
-    measurement, engine = search.measurement(noise), LocalEngine()
+    measurement, engine = search.measurement(noise), Remembering()
     tables = [open_table(pa.table({"x": list(values)}), schema).seen_as(search.schema) for values in (first, second)]
     edges = search.columns[0].intervals.edges
     centres = [_counts(values, edges) * float(measurement.weights[0]) for values in (first, second)]

@@ -86,7 +86,7 @@ def measurement_case(measurement: Measurement, tables: Pair, *, share: float = 1
     budget = Budget(1e3, DELTA if measurement.multiplier is not None else 0.0)
     opened = tuple(open_table(tables.arrow(side), tables.schema) for side in (0, 1))
     centres = tuple(likelihood.sums(measurement, tables.unit(side)) for side in (0, 1))
-    engine, charge = _Remembering(), measurement.charge()
+    engine, charge = Remembering(), measurement.charge()
 
     def once(side: int) -> tuple[Sequence[float], Ledger]:
         ledger = Ledger(budget)
@@ -114,7 +114,7 @@ def subspace_case(measurement: SubspaceMeasurement, tables: Pair, *, share: floa
     budget = Budget(1e3, DELTA if gaussian else 0.0)
     opened = tuple(open_table(tables.arrow(side), tables.schema) for side in (0, 1))
     start = np.eye(measurement.dimensions, measurement.rank) + 100.0
-    engine, points = _Remembering(), (tables.unit(0), tables.unit(1))
+    engine, points = Remembering(), (tables.unit(0), tables.unit(1))
 
     def once(side: int) -> tuple[NoisySubspace, Ledger]:
         ledger = Ledger(budget)
@@ -236,7 +236,7 @@ def _reach(*centres: Any, charge: Charge) -> float:
     return apart if charge.multiplier is None else Claim(0.0, DELTA, charge.multiplier).of_length(apart)
 
 
-class _Remembering:
+class Remembering:
     """An engine that reads each table once: its sums are the same integers at every pass (contract tests)."""
 
     def __init__(self) -> None:
