@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 # of two, RELATIVE times what is left open of it; for higher products of two and of three, JOINT times how wrong the model
 # was about the lengths of rows, or UNKNOWN if those were not measured; for what is left, half of that. All within limits.
 RELATIVE, JOINT, UNKNOWN, LEAST, MOST = 0.8, 2.0, 0.4, 0.1, 0.7
+# Lengths that are as expected do not show that nothing else is strange: rows on rings have them too.
+LEAST_JOINT = 0.3
 # The same for what is left of functions with jumps: of fine structure, such as values that many rows share, nothing is known.
 OF_ROUGH = 0.8
 # Polynomials of one column, and those whose products stand for pairs and triples (of more than three columns: one each).
@@ -138,7 +140,7 @@ def _frame(knowledge: Knowledge, columns: Sequence[int]) -> Frame:
 
 def joint_scale(knowledge: Knowledge) -> float:
     """Return how uncertain unmeasured functions of several columns are, in standard deviations."""
-    return UNKNOWN if knowledge.surprise is None else min(MOST, max(LEAST, JOINT * knowledge.surprise))
+    return UNKNOWN if knowledge.surprise is None else min(MOST, max(LEAST_JOINT, JOINT * knowledge.surprise))
 
 
 def open_shape(knowledge: Knowledge, column: int) -> float:
