@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density.
 _LOOSE, _MOST_LOOSE = 10.0, 0.3
 # Of the flat share through which ranks were seen this much stays: more would make narrow columns wide.
-_KEPT_FLAT = 0.03
+_KEPT_FLAT = 0.05
 
 
 def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoments]) -> Columns:
