@@ -265,7 +265,7 @@ def hostile(spark, tmp_path):
     return spark.read.parquet(str(tmp_path / "hostile"))
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "a cast" else pytest.mark.slow) for k in HOSTILE])
 def test_what_spark_says_of_a_row_is_not_repeated(kind, spark, hostile, spark_folder, caplog, capfd, tmp_path):
     caplog.set_level("DEBUG")
     log = spark_folder / "driver.log"
