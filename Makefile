@@ -40,8 +40,11 @@ java: ## Find Java 17 or later for the tests of the Spark engine, or install it
 	  || (apt-get update --quiet && apt-get install --yes --quiet default-jre-headless) \
 	  || echo "No Java can be had here: the tests of the Spark engine are skipped."
 
+# One process more than there are cores, since one of them mostly waits for a cluster; each with one thread.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+
 test: $(VENV)/.dev browser java ## Install, and run the tests
-	$(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 slow: $(VENV)/.dev ## Run the long statistical, fault and benchmark tests
 	$(BIN)/python -m pytest -n auto -m slow
