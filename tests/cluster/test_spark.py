@@ -124,6 +124,7 @@ def alive(pid):
         return file.read().rsplit(")", 1)[1].split()[0] != "Z"
 
 
+@pytest.mark.slow
 def test_an_executor_that_is_killed_in_the_middle_of_files_changes_nothing(spark, folder):
     """One is killed as soon as some pieces are done: their sums were on its disk, and are computed again."""
     big, features, killed = folder.parent / "big", total_degree(5, 3), []

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 pyspark = pytest.importorskip("pyspark")
+# A second cluster, which takes a minute to start and to lose.
+pytestmark = pytest.mark.slow
 
 # In a process of its own: there is one Spark context in a process, and this one is lost on purpose.
 SCRIPT = """
