@@ -13,7 +13,7 @@ from hypothesis import settings
 import smoothsynth as ss
 
 # A slow machine is not a failure.
-settings.register_profile("smoothsynth", deadline=None)
+settings.register_profile("smoothsynth", deadline=None, max_examples=60)
 settings.load_profile("smoothsynth")
 
 

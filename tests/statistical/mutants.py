@@ -195,7 +195,7 @@ MUTANTS = [
     Mutant("eigenvalues without noise", bare_eigenvalues, mechanisms._subspace_cases, 700),
     Mutant("bounds from the data", own_bounds, small_release, 3_000),
     Mutant("outliers refused", refused_outliers, mechanisms._cube_cases, 1_000),
-    Mutant("every level shown", no_threshold, lambda: found.found_cases()[:1], 1_000),
+    Mutant("every level shown", no_threshold, lambda: found.found_cases()[:1], 4_000),
 ]
 
 
