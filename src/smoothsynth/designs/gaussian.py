@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from smoothsynth.designs.shape import PAIRS, cosines_of_length, falling, pair_weights
@@ -30,14 +31,18 @@ FEWEST_LENGTH_DEGREES, MOST_LENGTH_DEGREES = 8, 32
 # The noise of a cosine grows like the root of its degree. There are as many of ranks as keep it below RANK_NOISE for
 # queries of smoothness 16, more for rougher ones.
 FEWEST_RANK_DEGREES, MOST_RANK_DEGREES, RANK_NOISE = 6, 48, 0.08
+# As the noise of a cosine of ranks grows from the first to the second, ranks give up a third of their share to pairs, and
+# means weigh half as much again beside the pairs: shapes of columns drown first, means last.
+CLEAR, DROWNED = 0.06, 0.12
 
 
 def gaussian_stages(
     shape: Shape, rows: int, budget: Budget, *, rows_per_person: int, lean: Focus, smoothness: int
 ) -> Stages:
     """Plan up to four releases: low moments, ranks of numbers, pairs of columns, lengths of rows."""
-    shares = _shares(shape, lean)
     whole = gaussian_multiplier(budget.epsilon, budget.delta)
+    lean = _leaning(lean, _rank_noise(shape.columns, rows / rows_per_person, whole / math.sqrt(lean.ranks)))
+    shares = _shares(shape, lean)
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
     def stage(
@@ -74,6 +79,14 @@ def gaussian_stages(
     return stages
 
 
+def _leaning(lean: Focus, noise: float) -> Focus:
+    drowned = min(max((noise - CLEAR) / (DROWNED - CLEAR), 0.0), 1.0)
+    given = lean.ranks * drowned / 3.0
+    return replace(
+        lean, ranks=lean.ranks - given, pairs=lean.pairs + given, mean_weight=lean.mean_weight * (1.0 + drowned / 2.0)
+    )
+
+
 def _shares(shape: Shape, lean: Focus) -> dict[str, float]:
     """Say which stages there are: ranks where there are numbers, pairs for several columns, lengths for several numbers."""
     wanted = {
@@ -99,10 +112,14 @@ def _rank_purpose(shape: Shape, degrees: int) -> str:
 
 
 def _rank_degrees(columns: int, rows: float, multiplier: float, smoothness: int) -> int:
-    """Return how many cosines of ranks to measure: few if the noise, about sqrt(8 d k) for degree k, is large."""
-    noise = math.sqrt(8.0 * columns) * multiplier / rows
-    wanted = (RANK_NOISE / noise) ** 2 * 4.0 / math.sqrt(smoothness)
+    """Return how many cosines of ranks to measure: few if their noise is large."""
+    wanted = (RANK_NOISE / _rank_noise(columns, rows, multiplier)) ** 2 * 4.0 / math.sqrt(smoothness)
     return round(min(MOST_RANK_DEGREES, max(FEWEST_RANK_DEGREES, wanted)))
+
+
+def _rank_noise(columns: int, rows: float, multiplier: float) -> float:
+    """Return about the noise of the first cosine of ranks; that of degree k is sqrt(k) times as large."""
+    return math.sqrt(8.0 * columns) * multiplier / rows
 
 
 def _length_degrees(rows: float, multiplier: float) -> int:

@@ -15,7 +15,7 @@ from smoothsynth.synthesis.columns import Columns, flat_columns
 from smoothsynth.synthesis.copula import learn_pairs
 from smoothsynth.synthesis.independent import separable
 from smoothsynth.synthesis.known_moments import hold_public
-from smoothsynth.synthesis.lengths import choose_rows, expected_ranks, scale_to_lengths
+from smoothsynth.synthesis.lengths import choose_rows, expected_ranks, half_and_half, scale_to_lengths, wider_half
 from smoothsynth.synthesis.looks import length_view, rank_view, score_length, score_view
 from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_mean_square
 from smoothsynth.synthesis.placing import correlated, place, scores
@@ -89,7 +89,9 @@ class Model:
             drawn = correlated(scores(count, self.columns.count, generator=generator), self.correlation)
             return place(drawn, self.columns, generator=generator)
         many = max(6 * count, 6000) if count <= _MOST_OVERSAMPLED else 2 * count
-        drawn = correlated(scores(many, self.columns.count, generator=generator), self.correlation)
+        normal = scores(many, self.columns.count, generator=generator)
+        wider = wider_half(self.columns, self.correlation, self.lengths)
+        drawn = half_and_half(normal, self.correlation, wider)
         return choose_rows(drawn, self.columns, self.lengths, count, generator=generator)
 
 
