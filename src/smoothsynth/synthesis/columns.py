@@ -35,6 +35,8 @@ LEAST_SHARE = 1e-4
 # Before anything is known, a tenth of a column that may have missing values is missing.
 FLAT_MISSING = 0.1
 _TINY = 1e-300
+# The middle of a column leaves out so much at each end; that of a normal one has 0.63 of its variance.
+_OUTSIDE, _NORMAL_MIDDLE = 0.05, 0.63
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,20 @@ class Columns:
         """Return the standard deviation of each coordinate, never quite zero."""
         squares = np.einsum("dg,dg->d", self.masses, self.places**2)
         return np.sqrt(np.maximum(squares - self.means() ** 2, 1e-6))
+
+    def middles_of_variance(self) -> Array:
+        """Return the variance of the middle nine tenths of each coordinate, as a share of all, over that of a normal one.
+
+        Small where the variance hangs on long tails, or on what was left flat because nothing is known of it. 1 for marks.
+        """
+        cumulated = np.cumsum(self.masses, axis=1)
+        inside = (cumulated > _OUTSIDE) & (cumulated - self.masses < 1.0 - _OUTSIDE)
+        middle = np.where(inside, self.masses, 0.0) / np.sum(self.masses, axis=1, where=inside, keepdims=True)
+        means = np.einsum("dg,dg->d", middle, self.places)
+        squares = np.einsum("dg,dg->d", middle, self.places**2)
+        found = (squares - means**2) / (_NORMAL_MIDDLE * self.deviations() ** 2)
+        found[list(self.groups.marks)] = 1.0
+        return np.asarray(found)
 
     def mixed(self, share: float) -> Columns:
         """Return the densities with a share of the base mixed in, so that no place is impossible."""

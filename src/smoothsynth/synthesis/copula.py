@@ -56,13 +56,13 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> tuple
     view = noisy.measurement.view
     if view is None:
         raise ValueError("pairs are measured through a view")
-    seen = _unpack(noisy, known=known / columns.deviations())
+    length = score_length(columns, noisy.measurement, noisy.rows)
+    seen = _unpack(noisy, length, known=known / columns.deviations())
     simulated = min(max(_FEWEST_SIMULATED, (2.0 / max(seen.noise, 1e-9)) ** 2), _MOST_SIMULATED)
     drawn = scores(round(simulated), columns.count, generator=generator(0))
     correlation = np.eye(columns.count)
     functions, first, second = standard_functions(columns)
-    length, free = score_length(noisy.measurement, noisy.rows), _free_pairs(columns)
-    start, target = columns, None
+    start, target, free = columns, None, _free_pairs(columns)
     for step in range(_ROUNDS + 1):
         if step:
             first, second = _reachable(start, functions, first, second)
@@ -149,9 +149,9 @@ def _targets(
     return _Target(first, second, wanted / np.sqrt(np.outer(variances, variances)))
 
 
-def _unpack(noisy: NoisyMoments, *, known: Array) -> Seen:
+def _unpack(noisy: NoisyMoments, length: float, *, known: Array) -> Seen:
     """Turn moments of the view (in units of its length) into those of standardised rows."""
-    spread = score_length(noisy.measurement, noisy.rows) ** 2
+    spread = length**2
     d = len(noisy.measurement.view.knots) if noisy.measurement.view is not None else 1
     means, squares = np.zeros(d), np.zeros((d, d))
     noise = mean_noise = 0.0

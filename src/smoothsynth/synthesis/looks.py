@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 # A share of the flat density keeps ranks from being constant where the model believes no row to be.
 FLAT_SHARE = 0.1
 # Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
-# large as keeps the noise of a correlation at PAIR_NOISE, within these limits.
+# large as keeps the noise of a correlation at PAIR_NOISE, within these limits; but where noise is above ROUGH_NOISE and
+# most of the variance of columns lies outside their middle, rows are expected to be short, and are cut shorter still.
 LEAST_SHORT, MOST_SHORT, PAIR_NOISE = 0.6, 5.0, 0.01
+LEAST_MIDDLE, ROUGH_NOISE = 0.25, 0.02
 
 
 def rank_view(columns: Columns) -> View:
@@ -35,14 +37,14 @@ def rank_view(columns: Columns) -> View:
     return View.from_values(np.stack(lines))
 
 
-def score_length(measurement: Measurement, rows: int) -> float:
+def score_length(columns: Columns, measurement: Measurement, rows: int) -> float:
     """Return the length sqrt(s d) to which standardised rows are cut: from the noise, which is known beforehand.
 
     A product has noise w in units of the view, so a correlation has noise  w s d.
     """
-    dimensions = len(measurement.view.knots) if measurement.view is not None else 1
-    noise = float(measurement.deviations(rows).min()) * dimensions
-    return math.sqrt(dimensions * min(MOST_SHORT, max(LEAST_SHORT, PAIR_NOISE / noise)))
+    noise = float(measurement.deviations(rows).min()) * columns.count
+    middle = max(LEAST_MIDDLE, ROUGH_NOISE / noise, float(columns.middles_of_variance().mean()))
+    return math.sqrt(columns.count * min(MOST_SHORT, max(min(LEAST_SHORT, middle), PAIR_NOISE / noise)))
 
 
 def score_view(columns: Columns, length: float) -> View:

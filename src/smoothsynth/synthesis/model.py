@@ -50,7 +50,7 @@ class Model:
         if kind == "ranks":
             return rank_view(self.columns)
         if kind == "scores":
-            return score_view(self.columns, score_length(measurement, rows))
+            return score_view(self.columns, score_length(self.columns, measurement, rows))
         if kind == "lengths":
             return length_view(expected_ranks(self.columns, self.correlation))
         raise PlanError(f"There is no look {kind!r}.")
