@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LENGTH_DEGREES = 3
 FEWEST_DEGREES, MOST_DEGREES, RANK_NOISE = 3, 24, 0.04
 # Ranks, lengths and pairs are bought only if their noise stays below.
-MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.15, 0.05, 0.08
+MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.15, 0.25, 0.08
 # The weight of the means beside the pairs, over sqrt(d).
 MEAN_WEIGHT = 0.1
 # A mark changes by 1 and a number by 2.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 # Rows by which the model sees itself: so many that their own sampling error, 1/sqrt(rows), is half of the noise.
-_FEWEST_SIMULATED, _MOST_SIMULATED = 3_000, 40_000
+_FEWEST_SIMULATED, MOST_SIMULATED = 3_000, 40_000
 _ROUNDS = 8
 _FAR = 5.0
 _LEAST_EIGENVALUE = 0.02
@@ -58,7 +58,7 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> tuple
         raise ValueError("pairs are measured through a view")
     length = score_length(columns, noisy.measurement, noisy.rows)
     seen = _unpack(noisy, length, known=known / columns.deviations())
-    simulated = min(max(_FEWEST_SIMULATED, (2.0 / max(seen.noise, 1e-9)) ** 2), _MOST_SIMULATED)
+    simulated = min(max(_FEWEST_SIMULATED, (2.0 / max(seen.noise, 1e-9)) ** 2), MOST_SIMULATED)
     drawn = scores(round(simulated), columns.count, generator=generator(0))
     correlation = np.eye(columns.count)
     functions, first, second = standard_functions(columns)

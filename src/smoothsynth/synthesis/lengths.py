@@ -13,7 +13,6 @@ import numpy as np
 
 from smoothsynth.basis import evaluate
 from smoothsynth.lattice import LATTICE
-from smoothsynth.synthesis.copula import nearest_correlation
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.sample import generator as seeded
@@ -35,9 +34,6 @@ _SIMULATED = 6000
 _FLAT_SHARE, _FLAT_LEFT = 0.1, 0.03
 _STRETCHES = (1.0, 1.4, 1.8)
 _FLAT = 400
-# Half of the rows to choose from may differ more in length than the model says, by this factor, if that makes the choice
-# so much less costly.
-_WIDER, _LESS_COST = 1.5, 0.03
 # Weights are flattened until so large a share of the rows counts: else few rows would stand for all.
 _LEAST_COUNTING = 0.1
 
@@ -70,42 +66,6 @@ def scale_to_lengths(columns: Columns, correlation: Array, noisy: NoisyMoments, 
         return right - float(lengths.mean())
 
     return scaled(columns, missing)
-
-
-def wider_half(columns: Columns, correlation: Array, noisy: NoisyMoments) -> Array:
-    """Return correlations for half of the rows to choose from: those of the model, or stretched ones.
-
-    Correlations that are shrunk because of noise make rows too much alike in length, and rows that are hardly ever drawn
-    cannot be chosen. t = mean of x^2 moves with the scores z by about a . z, a = (mean x deviation) of each column,
-    so z is stretched along a:  z + (k - 1) C a (a . z) / (a . C a),  and its deviations are set to 1 again.
-    """
-    along = columns.means() * columns.deviations()
-    bent = correlation @ along
-    length = float(along @ bent)
-    if length <= 0.0:
-        return correlation
-    wider = nearest_correlation(correlation + (_WIDER**2 - 1.0) * np.outer(bent, bent) / length)
-    normal = scores(_SIMULATED, columns.count, generator=seeded(5))
-
-    def cost(other: Array) -> float:
-        rows = place(half_and_half(normal, correlation, other), columns)
-        return _cost_of_choice(noisy.measurement.evaluate(rows), noisy)
-
-    return wider if cost(wider) < cost(correlation) - _LESS_COST else correlation
-
-
-def half_and_half(normal: Array, correlation: Array, other: Array) -> Array:
-    """Give one half of independent scores a correlation matrix, and one half another."""
-    if other is correlation:
-        return correlated(normal, correlation)
-    return np.concatenate([correlated(normal[::2], correlation), correlated(normal[1::2], other)])
-
-
-def _cost_of_choice(seen: Array, noisy: NoisyMoments) -> float:
-    """Return KL(w || flat) + sum of (squared deviation / noise)^2 / 2 at the weights w that make it least."""
-    weights = fit_maximum_entropy(seen, noisy.values, scale=noisy.deviations).weights
-    left = (weights @ seen - noisy.values) / noisy.deviations
-    return float(np.sum(weights * np.log(np.maximum(weights * len(weights), 1e-300))) + 0.5 * np.sum(left**2))
 
 
 def _reach(lengths: Array) -> tuple[float, float]:

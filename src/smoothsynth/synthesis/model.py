@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.blas import one_thread_if_small
 from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.columns import Columns, flat_columns
-from smoothsynth.synthesis.copula import learn_pairs
+from smoothsynth.synthesis.copula import MOST_SIMULATED, learn_pairs
 from smoothsynth.synthesis.independent import separable
 from smoothsynth.synthesis.known_moments import hold_public
-from smoothsynth.synthesis.lengths import choose_rows, expected_ranks, half_and_half, scale_to_lengths, wider_half
+from smoothsynth.synthesis.lengths import choose_rows, expected_ranks, scale_to_lengths
 from smoothsynth.synthesis.looks import length_view, rank_view, score_length, score_view
 from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_mean_square
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.ranks import learn_ranks
 from smoothsynth.synthesis.squares import hold_square
+from smoothsynth.synthesis.stretching import needed_stretch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +59,8 @@ class Model:
 
     def learn(self, kind: str | None, noisy: NoisyMoments) -> Model:
         """Return the model after a release that was looked at in this way; what is public of moments replaces noise."""
-        learned = self._learned(kind, noisy)
+        with one_thread_if_small(MOST_SIMULATED * self.columns.count):
+            learned = self._learned(kind, noisy)
         return replace(learned, columns=hold_public(learned.columns, noisy.rows))
 
     def _learned(self, kind: str | None, noisy: NoisyMoments) -> Model:
@@ -85,13 +88,18 @@ class Model:
 
     def rows(self, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
         """Draw rows: their columns have the model's densities almost exactly, whatever their number."""
+        many = count
+        if self.lengths is not None:
+            many = max(6 * count, 6000) if count <= _MOST_OVERSAMPLED else 2 * count
+        with one_thread_if_small(many * self.columns.count):
+            return self._rows(count, many, generator)
+
+    def _rows(self, count: int, many: int, generator: np.random.Generator) -> Array:  # noqa: TID251
         if self.lengths is None:
             drawn = correlated(scores(count, self.columns.count, generator=generator), self.correlation)
             return place(drawn, self.columns, generator=generator)
-        many = max(6 * count, 6000) if count <= _MOST_OVERSAMPLED else 2 * count
-        normal = scores(many, self.columns.count, generator=generator)
-        wider = wider_half(self.columns, self.correlation, self.lengths)
-        drawn = half_and_half(normal, self.correlation, wider)
+        stretch = needed_stretch(self.columns, self.correlation, self.lengths)
+        drawn = stretch.drawn(many, self.columns, self.correlation, generator=generator)
         return choose_rows(drawn, self.columns, self.lengths, count, generator=generator)
 
 

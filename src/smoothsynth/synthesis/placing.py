@@ -46,7 +46,8 @@ def place(
     """
     count = len(drawn)
     shares = np.full(count, 1.0 / count) if weights is None else weights
-    rows = np.zeros_like(drawn)
+    # Column by column in memory: each is written as a whole.
+    rows = np.zeros(drawn.shape[::-1]).T
     marks = set(columns.groups.marks)
     for group, whole in zip(columns.groups.levels, columns.groups.whole, strict=True):
         rows[:, list(group)] = choose_levels(drawn[:, list(group)], _group_shares(columns, group, whole=whole), shares)
@@ -54,8 +55,11 @@ def place(
     for value, mark in columns.groups.missing:
         rows[hidden[value], mark] = 1.0
     for column in (c for c in range(drawn.shape[1]) if c not in marks):
-        seen = np.flatnonzero(~hidden[column]) if column in hidden else np.arange(count)
-        order = seen[np.argsort(drawn[seen, column])]
+        if column in hidden:
+            seen = np.flatnonzero(~hidden[column])
+            order = seen[np.argsort(drawn[seen, column])]
+        else:
+            order = np.argsort(drawn[:, column])
         inside = 0.5 if generator is None else generator.random(len(order))
         own = shares[order] / shares[order].sum() if len(order) else shares[order]
         rows[order, column] = columns.quantiles(column, np.cumsum(own) - own * inside)

@@ -1,0 +1,97 @@
+"""Rows that differ more in length than the model's, to choose from.
+
+Correlations that noise has shrunk, or that were never measured, make rows too much alike in length, and rows that are
+hardly ever drawn cannot be chosen. So half of the rows to choose from may be stretched, in one of two ways:
+
+    along   t = mean of x^2 moves with the scores z by about a . z, a = (mean x deviation) of each column:
+            z + (k - 1) C a (a . z) / (a . C a), deviations set to 1 again
+    scale   all scores of a row times exp(k g), g normal
+
+Which, and how far, is what the released lengths need least choice for. Ranks are taken afterwards: columns stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.synthesis.copula import nearest_correlation
+from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
+from smoothsynth.synthesis.placing import correlated, place, scores
+from smoothsynth.synthesis.sample import generator as seeded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.synthesis.columns import Columns
+
+    Array = NDArray[np.float64]
+
+_SIMULATED = 6000
+# From small to large; where pairs were measured only the first, for what noise may have hidden of them.
+_ALONG, _SCALES = (1.5, 2.5, 4.0), (0.25, 0.5, 0.8)
+# A step further must make the choice so much less costly.
+_LESS_COST = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """How one half of the rows is stretched: by `along` (1: not at all) and by `scale` (0: not at all)."""
+
+    along: float = 1.0
+    scale: float = 0.0
+
+    def drawn(
+        self,
+        count: int,
+        columns: Columns,
+        correlation: Array,
+        *,
+        generator: np.random.Generator,  # noqa: TID251
+    ) -> Array:
+        """Draw scores with these correlations, every second one stretched."""
+        normal = scores(count, columns.count, generator=generator)
+        if self == Stretch():
+            return correlated(normal, correlation)
+        plain, other = (
+            correlated(normal[::2], correlation),
+            correlated(normal[1::2], self._stretched(columns, correlation)),
+        )
+        other *= np.exp(self.scale * generator.standard_normal((len(other), 1)))
+        return np.concatenate([plain, other])
+
+    def _stretched(self, columns: Columns, correlation: Array) -> Array:
+        along = columns.means() * columns.deviations()
+        bent = correlation @ along
+        length = max(float(along @ bent), 1e-12)
+        return nearest_correlation(correlation + (self.along**2 - 1.0) * np.outer(bent, bent) / length)
+
+
+def needed_stretch(columns: Columns, correlation: Array, noisy: NoisyMoments) -> Stretch:
+    """Return the stretch after which rows need the least choice to have the noisy cosines; none if little helps."""
+
+    def cost(stretch: Stretch) -> float:
+        drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
+        return _cost_of_choice(noisy.measurement.evaluate(place(drawn, columns)), noisy)
+
+    steps = len(_ALONG) if np.array_equal(correlation, np.eye(columns.count)) else 1
+    plain = Stretch()
+    found = {plain: cost(plain)}
+    for way in ([Stretch(along=k) for k in _ALONG[:steps]], [Stretch(scale=k) for k in _SCALES[:steps]]):
+        least = found[plain]
+        for stretch in way:
+            needed = cost(stretch)
+            if needed >= least - _LESS_COST:
+                break
+            found[stretch] = least = needed
+    return min(found, key=lambda stretch: found[stretch])
+
+
+def _cost_of_choice(seen: Array, noisy: NoisyMoments) -> float:
+    """Return KL(w || flat) + sum of ((E_w cosine - noisy) / noise)^2 / 2 at the weights w that make it least."""
+    weights = fit_maximum_entropy(seen, noisy.values, scale=noisy.deviations).weights
+    left = (weights @ seen - noisy.values) / noisy.deviations
+    return float(np.sum(weights * np.log(np.maximum(weights * len(weights), 1e-300))) + 0.5 * np.sum(left**2))
