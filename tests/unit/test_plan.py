@@ -48,14 +48,28 @@ def test_where_gaussian_noise_would_drown_the_first_stage_the_plan_is_pure():
 
 
 def test_stages_follow_from_public_facts():
+    tiny = ss.plan(numbers(30), 300, epsilon=1.0)
     small = ss.plan(numbers(30), 569, epsilon=1.0)
     medium = ss.plan(numbers(30), 10_000, epsilon=1.0)
     large = ss.plan(numbers(30), 100_000, epsilon=1.0)
-    assert small.looks == (None, None)
+    assert tiny.looks == (None, None)
+    assert small.looks == (None, None, "lengths")
     assert medium.looks == (None, None, "ranks", "lengths")
     assert large.looks == (None, None, "ranks", "scores", "lengths")
     assert large.measurements[3].mechanism == "discrete laplace"
     assert ss.plan(numbers(30), 569, epsilon=1.0, delta=1e-6).looks == (None, "ranks", "scores", "lengths")
+
+
+def test_where_ranks_drown_in_noise_a_third_of_their_share_goes_to_pairs():
+    def shares(rows):
+        plan = ss.plan(numbers(30), rows, epsilon=1.0, delta=1e-6)
+        parts = [measurement.multiplier**-2 for measurement in plan.measurements]
+        return dict(zip(plan.looks, [part / sum(parts) for part in parts], strict=True))
+
+    clear, drowned = shares(100_000), shares(500)
+    assert drowned["ranks"] == pytest.approx(2 / 3 * clear["ranks"])
+    assert drowned["ranks"] + drowned["scores"] == pytest.approx(clear["ranks"] + clear["scores"])
+    assert clear["ranks"] > shares(1_400)["ranks"] > drowned["ranks"]
 
 
 def test_noise_falls_with_rows_and_epsilon_and_grows_with_rows_per_person():

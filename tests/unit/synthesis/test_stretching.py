@@ -1,0 +1,97 @@
+"""Rows to choose from that differ more in length: which stretch is needed, and what it leaves alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import smoothsynth as ss
+from smoothsynth.basis import term_feature
+from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.synthesis.columns import flat_columns, tilt
+from smoothsynth.synthesis.lengths import expected_ranks
+from smoothsynth.synthesis.looks import length_view, score_length
+from smoothsynth.synthesis.placing import place
+from smoothsynth.synthesis.stretching import Stretch, needed_stretch
+
+COLUMNS, ROWS = 20, 4000
+
+
+def normal_columns(*, mean, deviation=0.2):
+    columns = flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}))
+    shape = np.exp(-((columns.places - mean) ** 2) / (2 * deviation**2)) * columns.base
+    return replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
+
+
+def lengths_of(points, columns):
+    """Return the cosines of lengths of these rows, as a release with very little noise would have them."""
+    view = length_view(expected_ranks(columns, np.eye(COLUMNS)))
+    cosines = tuple(term_feature((0, k)) for k in (1, 2, 3))
+    measurement = Measurement("lengths", cosines, "cube", 100.0, view=view)
+    values = measurement.evaluate(points).mean(axis=0) * ROWS * np.array(measurement.weights, dtype=float)
+    return NoisyMoments(measurement, ROWS, tuple(map(int, np.rint(values))))
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.5])
+def test_independent_rows_need_no_stretch(mean):
+    columns, rng = normal_columns(mean=mean), np.random.default_rng(1)
+    points = place(rng.standard_normal((ROWS, COLUMNS)), columns)
+    assert needed_stretch(columns, np.eye(COLUMNS), lengths_of(points, columns)) == Stretch()
+
+
+def test_rows_that_move_together_off_centre_are_stretched_along():
+    columns, rng = normal_columns(mean=0.5), np.random.default_rng(1)
+    together = rng.standard_normal((ROWS, 1)) + rng.standard_normal((ROWS, COLUMNS))
+    found = needed_stretch(columns, np.eye(COLUMNS), lengths_of(place(together, columns), columns))
+    assert found.along > 1.0
+
+
+def test_rows_of_two_sizes_around_the_centre_are_scaled():
+    columns, rng = normal_columns(mean=0.0), np.random.default_rng(1)
+    sizes = np.exp(0.5 * rng.standard_normal((ROWS, 1)))
+    points = place(sizes * rng.standard_normal((ROWS, COLUMNS)), columns)
+    assert needed_stretch(columns, np.eye(COLUMNS), lengths_of(points, columns)).scale > 0.0
+
+
+def test_where_pairs_were_measured_only_a_little_is_stretched():
+    columns, rng = normal_columns(mean=0.5), np.random.default_rng(1)
+    together = 3.0 * rng.standard_normal((ROWS, 1)) + rng.standard_normal((ROWS, COLUMNS))
+    noisy = lengths_of(place(together, columns), columns)
+    measured = np.full((COLUMNS, COLUMNS), 0.02) + 0.98 * np.eye(COLUMNS)
+    assert needed_stretch(columns, np.eye(COLUMNS), noisy).along == 4.0
+    assert needed_stretch(columns, measured, noisy).along <= 1.5
+
+
+@pytest.mark.parametrize("stretch", [Stretch(along=4.0), Stretch(scale=0.8)])
+def test_a_stretch_spreads_lengths_and_leaves_columns_alone(stretch):
+    columns = normal_columns(mean=0.5 if stretch.scale == 0.0 else 0.0)
+
+    def drawn(by):
+        return place(by.drawn(ROWS, columns, np.eye(COLUMNS), generator=np.random.default_rng(3)), columns)
+
+    plain, wide = drawn(Stretch()), drawn(stretch)
+    assert np.std(np.mean(wide**2, axis=1)) > 1.5 * np.std(np.mean(plain**2, axis=1))
+    assert np.sort(wide, axis=0) == pytest.approx(np.sort(plain, axis=0))
+
+
+def test_rows_are_cut_shorter_where_variance_lies_outside_the_middle():
+    narrow = normal_columns(mean=0.0, deviation=0.05).mixed(0.05)
+    wide = normal_columns(mean=0.0)
+    assert narrow.middles_of_variance().max() < 0.3 < 0.9 < wide.middles_of_variance().min()
+    schema = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})
+    (_, rough), (_, fine) = (
+        next(stage for stage in zip(plan.looks, plan.measurements, strict=True) if stage[0] == "scores")
+        for plan in (ss.plan(schema, rows, epsilon=1.0, delta=1e-6) for rows in (2_000, 200_000))
+    )
+    assert score_length(narrow, rough, 2_000) < 0.75 * score_length(wide, rough, 2_000)
+    assert score_length(narrow, fine, 200_000) == score_length(wide, fine, 200_000)
+
+
+def test_the_middle_of_a_column_on_one_value_is_a_number():
+    columns = normal_columns(mean=0.0)
+    spike = np.zeros_like(columns.masses)
+    spike[:, 100] = 1.0
+    tilted = tilt(
+        replace(columns, masses=spike), columns.places[:, None, :], np.zeros((COLUMNS, 1)), np.ones((COLUMNS, 1))
+    )
+    assert np.isfinite(tilted.middles_of_variance()).all()
