@@ -1,13 +1,14 @@
 """Rows that differ more in length than the model's, to choose from.
 
 Correlations that noise has shrunk, or that were never measured, make rows too much alike in length, and rows that are
-hardly ever drawn cannot be chosen. So half of the rows to choose from may be stretched, in one of two ways:
+hardly ever drawn cannot be chosen. So half of the rows to choose from may be stretched, in two ways:
 
     along   t = mean of x^2 moves with the scores z by about a . z, a = (mean x deviation) of each column:
             z + (k - 1) C a (a . z) / (a . C a), deviations set to 1 again
     scale   all scores of a row times exp(k g), g normal
 
-Which, and how far, is what the released lengths need least choice for. Ranks are taken afterwards: columns stay as they are.
+How far in each is found step by step, as long as the released lengths then need much less choice. Ranks are taken
+afterwards, so columns stay as they are.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _SIMULATED = 6000
-# From small to large; where pairs were measured only the first, for what noise may have hidden of them.
-_ALONG, _SCALES = (1.5, 2.5, 4.0), (0.25, 0.5, 0.8)
+# Steps from none to large; where pairs were measured there are fewer, for what noise may have hidden of them.
+_ALONG, _SCALES = (1.0, 1.5, 2.5, 4.0), (0.0, 0.25, 0.5, 0.8)
+_ALONG_MEASURED, _SCALES_MEASURED = _ALONG[:2], _SCALES[:3]
 # A step further must make the choice so much less costly.
 _LESS_COST = 0.03
 
@@ -77,17 +79,18 @@ def needed_stretch(columns: Columns, correlation: Array, noisy: NoisyMoments) ->
         drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
         return _cost_of_choice(noisy.measurement.evaluate(place(drawn, columns)), noisy)
 
-    steps = len(_ALONG) if np.array_equal(correlation, np.eye(columns.count)) else 1
-    plain = Stretch()
-    found = {plain: cost(plain)}
-    for way in ([Stretch(along=k) for k in _ALONG[:steps]], [Stretch(scale=k) for k in _SCALES[:steps]]):
-        least = found[plain]
-        for stretch in way:
-            needed = cost(stretch)
-            if needed >= least - _LESS_COST:
-                break
-            found[stretch] = least = needed
-    return min(found, key=lambda stretch: found[stretch])
+    measured = not np.array_equal(correlation, np.eye(columns.count))
+    ways = (_ALONG_MEASURED, _SCALES_MEASURED) if measured else (_ALONG, _SCALES)
+    found, least = (0, 0), cost(Stretch())
+    while True:
+        steps = [(found[0] + 1, found[1]), (found[0], found[1] + 1)]
+        tried = {
+            (i, j): cost(Stretch(ways[0][i], ways[1][j])) for i, j in steps if i < len(ways[0]) and j < len(ways[1])
+        }
+        best = min(tried, key=lambda step: tried[step], default=found)
+        if tried.get(best, least) >= least - _LESS_COST:
+            return Stretch(ways[0][found[0]], ways[1][found[1]])
+        found, least = best, tried[best]
 
 
 def _cost_of_choice(seen: Array, noisy: NoisyMoments) -> float:
