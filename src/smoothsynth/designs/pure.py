@@ -22,6 +22,8 @@ LENGTH_DEGREES = 3
 FEWEST_DEGREES, MOST_DEGREES, RANK_NOISE = 3, 24, 0.04
 # Ranks, lengths and pairs are bought only if their noise stays below.
 MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.15, 0.25, 0.08
+# The share of ranks in a table of one column, where nothing else matters.
+ALONE = 0.6
 # The weight of the means beside the pairs, over sqrt(d).
 MEAN_WEIGHT = 0.1
 # A mark changes by 1 and a number by 2.
@@ -101,8 +103,9 @@ def _shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, weighed
     pair_noise = 0.6 * d * math.sqrt(d * (d + 3.0)) / (people * epsilon)
     if shape.columns > 1 and not weighed and pair_noise <= MOST_PAIR_NOISE * lean.pure_pairs:
         shares["pairs"] = lean.pure_pairs
-    if values and lean.pure_ranks and noise(FEWEST_DEGREES * values, lean.pure_ranks) <= MOST_RANK_NOISE:
-        shares["ranks"] = lean.pure_ranks
+    ranks = max(lean.pure_ranks, ALONE) if lean.pure_ranks and shape.columns == 1 else lean.pure_ranks
+    if values and ranks and noise(FEWEST_DEGREES * values, ranks) <= MOST_RANK_NOISE:
+        shares["ranks"] = ranks
     if values > 1 and noise(LENGTH_DEGREES, lean.pure_lengths) <= MOST_LENGTH_NOISE:
         shares["lengths"] = lean.pure_lengths
     means = (1.44 * math.sqrt(d / 3.0) * cube_deviation(d, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
