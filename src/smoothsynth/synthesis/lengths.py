@@ -7,6 +7,7 @@ one), the model is compared with the release on equal terms.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,19 +54,31 @@ def expected_ranks(columns: Columns, correlation: Array) -> Array:
     return np.asarray((1.0 - _FLAT_SHARE) * own + _FLAT_SHARE * flat)
 
 
-def scale_to_lengths(columns: Columns, correlation: Array, noisy: NoisyMoments, *, mean: float | None) -> Columns:
+def scale_to_lengths(
+    columns: Columns, correlation: Array, noisy: NoisyMoments, *, known: tuple[float, float] | None
+) -> Columns:
     """Scale the variances of all columns together until rows have the right mean square.
 
-    The right one is `mean` where it is known better, else that of the model's rows weighted by the noisy cosines.
+    That is the mean of the model's rows weighted by the noisy cosines; where one was released before, `known` with its
+    noise, both count by what they are worth.
     """
     drawn = _simulated(columns, correlation)
 
     def missing(now: Columns) -> float:
         lengths = mean_square(place(drawn, now))
-        right = mean if mean is not None else _weighted_mean(lengths, noisy)
-        return right - float(lengths.mean())
+        found, noise = _weighted_mean(lengths, noisy)
+        return (found if known is None else _between(found, noise, *known)) - float(lengths.mean())
 
     return scaled(columns, missing)
+
+
+def _between(found: float, noise: float, known: float, known_noise: float) -> float:
+    """Weigh two means of lengths by their variances; a gap that noise does not explain is an error of the first.
+
+    Few cosines tell little of the tails that a mean hangs on.
+    """
+    variance = max(noise**2, (found - known) ** 2 - known_noise**2)
+    return (found * known_noise**2 + known * variance) / (known_noise**2 + variance)
 
 
 def _reach(lengths: Array) -> tuple[float, float]:
@@ -74,8 +87,8 @@ def _reach(lengths: Array) -> tuple[float, float]:
     return float(max(2 * low - high, 0.0)), float(min(2 * high - low, 1.0))
 
 
-def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> float:
-    """Return the mean square of rows after the noisy cosines, starting from lengths more spread than the model's."""
+def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
+    """Return the mean square of rows after the noisy cosines, from a start more spread than the model, and about its noise."""
     view = noisy.measurement.view
     if view is None:
         raise ValueError("lengths are measured through a view")
@@ -85,7 +98,11 @@ def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> float:
     base = np.repeat([(1.0 - _FLAT_LEFT) / len(stretched), _FLAT_LEFT / _FLAT], [len(stretched), _FLAT])
     bent = view.bend(0, np.floor((2.0 * places - 1.0) * LATTICE)) / LATTICE
     seen = evaluate(noisy.features, bent[:, None])
-    return float(fit_maximum_entropy(seen, noisy.values, scale=noisy.deviations, base=base).weights @ places)
+    weights = fit_maximum_entropy(seen, noisy.values, scale=noisy.deviations, base=base).weights
+    mean = float(weights @ places)
+    # t = mean - sqrt(2) sd cos(pi F) and smaller terms, if normal.
+    spread = math.sqrt(max(float(weights @ places**2) - mean**2, 0.0))
+    return mean, math.sqrt(2.0) * spread * float(noisy.deviations[0])
 
 
 def length_weights(rows: Array, noisy: NoisyMoments) -> Array:

@@ -129,11 +129,12 @@ def measured_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[floa
     return (float(averages.values[-1]) + 1.0) / 2.0, float(averages.deviations[-1]) / 2.0
 
 
-def pooled_mean_square(columns: Columns, low: Sequence[NoisyMoments]) -> float:
-    """Return the mean square of a row from the pooled T_2 = 2 t - 1 of its values and from the shares of its marks."""
-    released = [(len(noisy.features[0].terms), float(noisy.values[0])) for noisy in low if noisy.features[0].pooled]
+def pooled_mean_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[float, float]:
+    """Return the mean square of a row, from the pooled T_2 = 2 t - 1 of its values and the shares of its marks, and its noise."""
+    released = [noisy for noisy in low if noisy.features[0].pooled]
     if not released:
         raise PlanError("Lengths under pure epsilon need a pooled second moment, measured before.")
-    values, square = released[0]
-    marks = sum(columns.share(mark) for mark in columns.groups.marks)
-    return float(np.clip((values * (square + 1.0) / 2.0 + marks) / columns.count, 0.0, 1.0))
+    share = len(released[0].features[0].terms) / columns.count
+    marks = sum(columns.share(mark) for mark in columns.groups.marks) / columns.count
+    found = share * (float(released[0].values[0]) + 1.0) / 2.0 + marks
+    return float(np.clip(found, 0.0, 1.0)), share * float(released[0].deviations[0]) / 2.0

@@ -80,10 +80,10 @@ class Model:
     def _learn_lengths(self, noisy: NoisyMoments) -> Model:
         """Learn the lengths of rows, and scale all columns until their mean length is right.
 
-        Under pure epsilon the mean is known better from the pooled second moment, measured before.
+        Under pure epsilon the mean is known too from the pooled second moment, measured before.
         """
-        mean = None if noisy.measurement.multiplier is not None else pooled_mean_square(self.columns, self.low)
-        columns = scale_to_lengths(self.columns, self.correlation, noisy, mean=mean)
+        known = None if noisy.measurement.multiplier is not None else pooled_mean_square(self.columns, self.low)
+        columns = scale_to_lengths(self.columns, self.correlation, noisy, known=known)
         return replace(self, lengths=noisy, columns=columns)
 
     def rows(self, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
