@@ -67,12 +67,12 @@ def scale_to_lengths(
     def missing(now: Columns) -> float:
         lengths = mean_square(place(drawn, now))
         found, noise = _weighted_mean(lengths, noisy)
-        return (found if known is None else _between(found, noise, *known)) - float(lengths.mean())
+        return (found if known is None else between(found, noise, *known)) - float(lengths.mean())
 
     return scaled(columns, missing)
 
 
-def _between(found: float, noise: float, known: float, known_noise: float) -> float:
+def between(found: float, noise: float, known: float, known_noise: float) -> float:
     """Weigh two means of lengths by their variances; a gap that noise does not explain is an error of the first.
 
     Few cosines tell little of the tails that a mean hangs on.
@@ -88,7 +88,7 @@ def _reach(lengths: Array) -> tuple[float, float]:
 
 
 def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
-    """Return the mean square of rows after the noisy cosines, from a start more spread than the model, and about its noise."""
+    """Return the mean square of rows after the noisy cosines, and about its noise; the start is wider than the model."""
     view = noisy.measurement.view
     if view is None:
         raise ValueError("lengths are measured through a view")

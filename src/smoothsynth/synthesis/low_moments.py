@@ -130,7 +130,7 @@ def measured_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[floa
 
 
 def pooled_mean_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[float, float]:
-    """Return the mean square of a row, from the pooled T_2 = 2 t - 1 of its values and the shares of its marks, and its noise."""
+    """Return the mean square of a row, from the pooled T_2 = 2 t - 1 of values and the shares of marks, and its noise."""
     released = [noisy for noisy in low if noisy.features[0].pooled]
     if not released:
         raise PlanError("Lengths under pure epsilon need a pooled second moment, measured before.")

@@ -9,7 +9,7 @@ import smoothsynth as ss
 from smoothsynth.basis import term_feature
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns, tilt
-from smoothsynth.synthesis.lengths import expected_ranks
+from smoothsynth.synthesis.lengths import between, expected_ranks
 from smoothsynth.synthesis.looks import length_view, score_length
 from smoothsynth.synthesis.placing import place
 from smoothsynth.synthesis.stretching import Stretch, needed_stretch
@@ -95,3 +95,10 @@ def test_the_middle_of_a_column_on_one_value_is_a_number():
         replace(columns, masses=spike), columns.places[:, None, :], np.zeros((COLUMNS, 1)), np.ones((COLUMNS, 1))
     )
     assert np.isfinite(tilted.middles_of_variance()).all()
+
+
+def test_two_means_of_lengths_count_by_their_noise_as_far_as_they_agree():
+    assert between(0.50, 0.001, 0.51, 0.01) == pytest.approx(0.50, abs=0.001)
+    assert between(0.50, 0.01, 0.51, 0.001) == pytest.approx(0.51, abs=0.001)
+    # Twenty times the noise apart: the cosines missed a tail.
+    assert between(0.50, 0.001, 0.70, 0.01) == pytest.approx(0.70, abs=0.001)
