@@ -8,7 +8,7 @@ hardly ever drawn cannot be chosen. So half of the rows to choose from may be st
     scale   all scores of a row times exp(k g), g normal
 
 How far in each is found step by step, as long as the released lengths then need much less choice. Ranks are taken
-afterwards, so columns stay as they are.
+afterwards, so columns stay as they are. Only values are stretched: what tells levels and missing values keeps its law.
 """
 
 from __future__ import annotations
@@ -58,15 +58,13 @@ class Stretch:
         normal = scores(count, columns.count, generator=generator)
         if self == Stretch():
             return correlated(normal, correlation)
-        plain, other = (
-            correlated(normal[::2], correlation),
-            correlated(normal[1::2], self._stretched(columns, correlation)),
-        )
-        other *= np.exp(self.scale * generator.standard_normal((len(other), 1)))
+        plain = correlated(normal[::2], correlation)
+        other = correlated(normal[1::2], self._stretched(columns, correlation))
+        other[:, _values(columns)] *= np.exp(self.scale * generator.standard_normal((len(other), 1)))
         return np.concatenate([plain, other])
 
     def _stretched(self, columns: Columns, correlation: Array) -> Array:
-        along = columns.means() * columns.deviations()
+        along = np.where(_values(columns), columns.means() * columns.deviations(), 0.0)
         bent = correlation @ along
         length = max(float(along @ bent), 1e-12)
         return nearest_correlation(correlation + (self.along**2 - 1.0) * np.outer(bent, bent) / length)
@@ -91,6 +89,10 @@ def needed_stretch(columns: Columns, correlation: Array, noisy: NoisyMoments) ->
         if tried.get(best, least) >= least - _LESS_COST:
             return Stretch(ways[0][found[0]], ways[1][found[1]])
         found, least = best, tried[best]
+
+
+def _values(columns: Columns) -> NDArray[np.bool_]:
+    return ~np.isin(np.arange(columns.count), columns.groups.marks)
 
 
 def _cost_of_choice(seen: Array, noisy: NoisyMoments) -> float:
