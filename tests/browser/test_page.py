@@ -211,6 +211,8 @@ def test_a_table_too_large_for_the_page_says_so(visit, folders, tmp_path, monkey
     value, low, high = opened.ask("avg(age)")
     exact = release.answer("avg(age)")
     assert value != exact.value
-    assert low <= exact.value <= high
+    assert low <= exact.high
+    assert exact.low <= high
+    assert high - low > exact.high - exact.low
     assert "from 500 of 1,500 synthetic rows" in opened.page.inner_text("#answer-note")
     assert "ss.load" in opened.page.text_content("#command")

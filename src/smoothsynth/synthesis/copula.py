@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.moments import NoisyMoments
+    from smoothsynth.view import View
 
     Array = NDArray[np.float64]
 
@@ -47,11 +48,41 @@ class Seen:
     gaussian: bool
 
 
-def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> tuple[Columns, Array, float]:
-    """Return columns and a correlation matrix whose rows, seen through the view, have the noisy moments.
+@dataclass(frozen=True, slots=True, eq=False)
+class CutMeans:
+    """The means that rows have through a view that cuts them, as far as noise let them be seen.
 
-    `known` is the noise of each mean as it was released before: a better one is not given up for a worse one. Returned
-    last is the noise of the common scale of all variances, relative to it: rows that are cut to a length tell nothing of it.
+    In units of the cube: `units` are those of the view, `noise` is that of the means, `before` are the model's means before.
+    """
+
+    view: View
+    means: Array
+    units: Array
+    noise: Array
+    before: Array
+
+    def missing(self, rows: Array, weights: Array) -> Array:
+        """Return by how much the means of weighted rows are too small, in units of the cube."""
+        return np.asarray(self.units * (self.means - weights @ self.view.of(rows)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dependence:
+    """What pairs tell: columns, their correlation, and the means of cut rows that the columns were moved to.
+
+    `loose` is the noise of the common scale of all variances, relative to it: rows that are cut tell nothing of it.
+    """
+
+    columns: Columns
+    correlation: Array
+    loose: float
+    cut: CutMeans
+
+
+def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Dependence:
+    """Find columns and a correlation matrix whose rows, seen through the view, have the noisy moments.
+
+    `known` is the noise of each mean as it was released before: a better one is not given up for a worse one.
     """
     view = noisy.measurement.view
     if view is None:
@@ -62,26 +93,34 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> tuple
     drawn = scores(round(simulated), columns.count, generator=generator(0))
     correlation = np.eye(columns.count)
     functions, first, second = standard_functions(columns)
-    start, target, free = columns, None, _free_pairs(columns)
-    for step in range(_ROUNDS + 1):
-        if step:
-            first, second = _reachable(start, functions, first, second)
-            columns = _moved(start, functions, first, second)
-        rows = view.of(place(correlated(drawn, correlation), columns)) * length
-        means, squares, covariance = _moments(rows)
-        if target is None:
-            # Independent scores give uncorrelated rows, but for constraints, which tie columns by themselves.
-            tied = covariance * free if columns.limits is not None else None
-            target = _targets(seen, means, squares, covariance, free, tied=tied)
-        if step == _ROUNDS:
-            break
+    start, free = columns, _free_pairs(columns)
+    rows = view.of(place(correlated(drawn, correlation), columns)) * length
+    means, squares, covariance = _moments(rows)
+    # Independent scores give uncorrelated rows, but for constraints, which tie columns by themselves.
+    tied = covariance * free if columns.limits is not None else None
+    target = _targets(seen, means, squares, covariance, free, tied=tied)
+    for _ in range(_ROUNDS):
         first = first + 0.8 * (target.means - means)
         second = np.clip(second * np.clip(target.squares / squares, 0.6, 1.6) ** 0.7, 0.01, _FAR**2)
         variances = np.maximum(np.diag(covariance), 1e-12)
         change = target.correlation - covariance / np.sqrt(np.outer(variances, variances))
         correlation = nearest_correlation(correlation + change * free)
+        first, second = _reachable(start, functions, first, second)
+        columns = _moved(start, functions, first, second)
+        rows = view.of(place(correlated(drawn, correlation), columns)) * length
+        means, squares, covariance = _moments(rows)
     whole = float(np.mean(np.linalg.norm(rows, axis=1) < 0.999 * length))
-    return columns, correlation, math.sqrt(2.0 / columns.count) * seen.noise / max(whole, 0.05)
+    loose = math.sqrt(2.0 / columns.count) * seen.noise / max(whole, 0.05)
+    units = length * start.deviations()
+    cut = CutMeans(view, target.means / length, units, seen.mean_noise / length * units, start.means())
+    return Dependence(columns, correlation, loose, cut)
+
+
+def shifted(columns: Columns, by: Array) -> Columns:
+    """Move the means of columns, and the shares of levels and marks; variances stay."""
+    functions, first, second = standard_functions(columns)
+    moved = first + by / columns.deviations()
+    return _moved(columns, functions, *_reachable(columns, functions, moved, second - first**2 + moved**2))
 
 
 def _reachable(columns: Columns, functions: Array, first: Array, second: Array) -> tuple[Array, Array]:

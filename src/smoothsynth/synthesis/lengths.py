@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _SIMULATED = 6000
+_ALIKE = 6
 # The view reaches beyond the lengths that the model expects by a flat share. Noise in correlations makes rows too much
 # alike in length, so what is learned starts from the model's lengths, stretched, and a smaller flat share.
 _FLAT_SHARE, _FLAT_LEFT = 0.1, 0.03
@@ -42,6 +43,12 @@ _LEAST_COUNTING = 0.1
 def mean_square(rows: Array) -> Array:
     """Return the mean square t of each row, from 0 to 1."""
     return np.asarray(np.mean(rows**2, axis=1))
+
+
+def lengths_of(rows: Array) -> Array:
+    """Return the mean squares of rows in their order, neighbours put together: for where nothing but lengths matters."""
+    found = np.sort(mean_square(rows))
+    return found[: len(found) // _ALIKE * _ALIKE].reshape(-1, _ALIKE).mean(axis=1)
 
 
 def expected_ranks(columns: Columns, correlation: Array) -> Array:
@@ -65,7 +72,7 @@ def scale_to_lengths(
     drawn = _simulated(columns, correlation)
 
     def missing(now: Columns) -> float:
-        lengths = mean_square(place(drawn, now))
+        lengths = lengths_of(place(drawn, now))
         found, noise = _weighted_mean(lengths, noisy)
         return (found if known is None else between(found, noise, *known)) - float(lengths.mean())
 
@@ -87,18 +94,22 @@ def _reach(lengths: Array) -> tuple[float, float]:
     return float(max(2 * low - high, 0.0)), float(min(2 * high - low, 1.0))
 
 
-def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
-    """Return the mean square of rows after the noisy cosines, and about its noise; the start is wider than the model."""
+def cosines(lengths: Array, noisy: NoisyMoments) -> Array:
+    """Return what was measured of rows, for rows that have these mean squares."""
     view = noisy.measurement.view
     if view is None:
         raise ValueError("lengths are measured through a view")
+    bent = view.bend(0, np.floor((2.0 * lengths - 1.0) * LATTICE)) / LATTICE
+    return evaluate(noisy.features, bent[:, None])
+
+
+def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
+    """Return the mean square of rows after the noisy cosines, and about its noise; the start is wider than the model."""
     centre = float(lengths.mean())
     stretched = np.clip(np.concatenate([centre + by * (lengths - centre) for by in _STRETCHES]), 0.0, 1.0)
     places = np.concatenate([stretched, np.linspace(*_reach(lengths), _FLAT)])
     base = np.repeat([(1.0 - _FLAT_LEFT) / len(stretched), _FLAT_LEFT / _FLAT], [len(stretched), _FLAT])
-    bent = view.bend(0, np.floor((2.0 * places - 1.0) * LATTICE)) / LATTICE
-    seen = evaluate(noisy.features, bent[:, None])
-    weights = fit_maximum_entropy(seen, noisy.values, scale=noisy.deviations, base=base).weights
+    weights = fit_maximum_entropy(cosines(places, noisy), noisy.values, scale=noisy.deviations, base=base).weights
     mean = float(weights @ places)
     # t = mean - sqrt(2) sd cos(pi F) and smaller terms, if normal.
     spread = math.sqrt(max(float(weights @ places**2) - mean**2, 0.0))
@@ -106,9 +117,9 @@ def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
 
 
 def length_weights(rows: Array, noisy: NoisyMoments) -> Array:
-    """Weigh rows so that their lengths, seen through the view, have the noisy cosines within noise."""
+    """Weigh rows so that their lengths, seen through the view, have the noisy cosines within noise; enough of them count."""
     seen = noisy.measurement.evaluate(rows)
-    return fit_maximum_entropy(seen, noisy.values, scale=noisy.deviations).weights
+    return _flattened(fit_maximum_entropy(seen, noisy.values, scale=noisy.deviations).weights)
 
 
 def choose_rows(
@@ -123,7 +134,7 @@ def choose_rows(
     weights, order = np.full(len(drawn), 1.0 / len(drawn)), np.arange(len(drawn))
     for _ in range(2):
         rows = place(drawn, columns, weights=weights)
-        weights, order = _flattened(length_weights(rows, noisy)), _alike(rows, columns)
+        weights, order = length_weights(rows, noisy), _alike(rows, columns)
     # Any run of candidates is chosen as often as it should be, up to one row: so rows that are alike stand together.
     picked = order[systematic(weights[order], count, generator=generator)]
     return place(drawn[picked], columns, generator=generator)

@@ -5,7 +5,7 @@ Everything here is computed from public and released numbers, so that anyone who
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,8 @@ import numpy as np
 from smoothsynth.blas import one_thread_if_small
 from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.columns import Columns, flat_columns
-from smoothsynth.synthesis.copula import MOST_SIMULATED, learn_pairs
+from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMeans, learn_pairs
+from smoothsynth.synthesis.cut_means import hold_cut_means, hold_whole_means
 from smoothsynth.synthesis.independent import separable
 from smoothsynth.synthesis.known_moments import hold_public
 from smoothsynth.synthesis.lengths import choose_rows, expected_ranks, scale_to_lengths
@@ -22,7 +23,7 @@ from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.ranks import learn_ranks
 from smoothsynth.synthesis.squares import hold_square
-from smoothsynth.synthesis.stretching import needed_stretch
+from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,6 +45,8 @@ class Model:
     correlation: Array
     low: tuple[NoisyMoments, ...] = ()
     lengths: NoisyMoments | None = None
+    stretch: Stretch = field(default_factory=Stretch)
+    cut: CutMeans | None = None
 
     def look(self, kind: str | None, measurement: Measurement, rows: int) -> View | None:
         """Return the view that a stage of this kind shall use: what is known, and how much noise there will be."""
@@ -68,8 +71,9 @@ class Model:
             return replace(self, columns=learn_ranks(self.columns, noisy, self.low))
         if kind == "scores":
             _, known = measured_means(self.columns, self.low)
-            columns, correlation, loose = learn_pairs(self.columns, noisy, known=known)
-            return replace(self, columns=hold_square(columns, self.low, loose=loose), correlation=correlation)
+            found = learn_pairs(self.columns, noisy, known=known)
+            columns = hold_square(found.columns, self.low, loose=found.loose)
+            return replace(self, columns=columns, correlation=found.correlation, cut=found.cut)
         if kind == "lengths":
             return self._learn_lengths(noisy)
         if not any(map(separable, noisy.features)):
@@ -78,13 +82,17 @@ class Model:
         return replace(self, low=low, columns=learn_low(self.columns, low))
 
     def _learn_lengths(self, noisy: NoisyMoments) -> Model:
-        """Learn the lengths of rows, and scale all columns until their mean length is right.
+        """Learn the lengths of rows, scale all columns until their mean length is right, and hold the means seen before.
 
-        Under pure epsilon the mean is known too from the pooled second moment, measured before.
+        Under pure epsilon the mean length is known too from the pooled second moment, measured before.
         """
         known = None if noisy.measurement.multiplier is not None else pooled_mean_square(self.columns, self.low)
         columns = scale_to_lengths(self.columns, self.correlation, noisy, known=known)
-        return replace(self, lengths=noisy, columns=columns)
+        stretch = needed_stretch(columns, self.correlation, noisy)
+        if self.cut is not None:
+            columns = hold_cut_means(columns, self.correlation, noisy, stretch, self.cut)
+            columns = hold_whole_means(columns, self.low, self.cut)
+        return replace(self, lengths=noisy, stretch=stretch, columns=columns)
 
     def rows(self, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
         """Draw rows: their columns have the model's densities almost exactly, whatever their number."""
@@ -98,8 +106,7 @@ class Model:
         if self.lengths is None:
             drawn = correlated(scores(count, self.columns.count, generator=generator), self.correlation)
             return place(drawn, self.columns, generator=generator)
-        stretch = needed_stretch(self.columns, self.correlation, self.lengths)
-        drawn = stretch.drawn(many, self.columns, self.correlation, generator=generator)
+        drawn = self.stretch.drawn(many, self.columns, self.correlation, generator=generator)
         return choose_rows(drawn, self.columns, self.lengths, count, generator=generator)
 
 

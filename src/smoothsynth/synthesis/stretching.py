@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.synthesis.copula import nearest_correlation
+from smoothsynth.synthesis.lengths import cosines, lengths_of
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.sample import generator as seeded
@@ -75,7 +76,7 @@ def needed_stretch(columns: Columns, correlation: Array, noisy: NoisyMoments) ->
 
     def cost(stretch: Stretch) -> float:
         drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
-        return _cost_of_choice(noisy.measurement.evaluate(place(drawn, columns)), noisy)
+        return _cost_of_choice(cosines(lengths_of(place(drawn, columns)), noisy), noisy)
 
     measured = not np.array_equal(correlation, np.eye(columns.count))
     ways = (_ALONG_MEASURED, _SCALES_MEASURED) if measured else (_ALONG, _SCALES)

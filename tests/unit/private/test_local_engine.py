@@ -1,6 +1,7 @@
 """The local engine: bounded memory, progress, and a stop at once."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -76,12 +77,15 @@ def test_what_a_kernel_says_it_takes_is_what_it_takes(features, columns):
     kernel = Kernel(schema, features)
     rng = np.random.default_rng(0)
     batch = pa.record_batch({name: rng.uniform(-1, 1, 50_000) for name in schema.names})
-    tracemalloc.start()
-    sums = kernel.start()
-    sums.add(batch)
-    sums.totals()
-    taken = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    # Other threads of this process may take memory meanwhile: the least of three runs is the kernel's own.
+    taken = math.inf
+    for _ in range(3):
+        tracemalloc.start()
+        sums = kernel.start()
+        sums.add(batch)
+        sums.totals()
+        taken = min(taken, tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
     assert 0.4 * kernel.bytes < taken < 1.2 * kernel.bytes
 
 

@@ -1,0 +1,139 @@
+"""Means of rows that were seen cut to a length: what the cut took is given back once lengths are known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import smoothsynth as ss
+from smoothsynth.basis import term_feature
+from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.synthesis.columns import flat_columns
+from smoothsynth.synthesis.copula import CutMeans, shifted
+from smoothsynth.synthesis.cut_means import hold_cut_means, hold_whole_means
+from smoothsynth.synthesis.lengths import expected_ranks
+from smoothsynth.synthesis.looks import length_view, score_view
+from smoothsynth.synthesis.placing import place, scores
+from smoothsynth.synthesis.sample import generator
+from smoothsynth.synthesis.stretching import needed_stretch
+
+COLUMNS, ROWS = 20, 6000
+
+
+def skewed_columns():
+    """Return columns that are crowded near -0.5, with a tail to the right."""
+    columns = flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}))
+    above = np.maximum(columns.places + 0.6, 0.0)
+    shape = above * np.exp(-above / 0.15) * columns.base
+    return replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
+
+
+def lengths_of(points, columns):
+    view = length_view(expected_ranks(columns, np.eye(COLUMNS)))
+    cosines = tuple(term_feature((0, k)) for k in range(1, 9))
+    measurement = Measurement("lengths", cosines, "cube", 100.0, view=view)
+    values = measurement.evaluate(points).mean(axis=0) * ROWS * np.array(measurement.weights, dtype=float)
+    return NoisyMoments(measurement, ROWS, tuple(map(int, np.rint(values))))
+
+
+def as_pairs_would(columns, cut):
+    """Move columns until independent rows, with whatever lengths they have, have the means of cut rows."""
+    drawn = scores(ROWS, COLUMNS, generator=generator(0))
+    for _ in range(8):
+        columns = shifted(columns, 0.8 * cut.missing(place(drawn, columns), np.full(ROWS, 1 / ROWS)))
+    return columns
+
+
+def test_means_come_nearer_once_it_is_known_which_rows_are_long():
+    true, rng = skewed_columns(), np.random.default_rng(1)
+    together = rng.standard_normal((ROWS, 1)) + rng.standard_normal((ROWS, COLUMNS))
+    points = place(together, true)
+    length = np.sqrt(0.6 * COLUMNS)
+    view = score_view(true, length)
+    cut = CutMeans(view, view.of(points).mean(axis=0), length * true.deviations(), np.zeros(COLUMNS), true.means())
+    before = as_pairs_would(true, cut)
+    lengths = lengths_of(points, before)
+    stretch = needed_stretch(before, np.eye(COLUMNS), lengths)
+    after = hold_cut_means(before, np.eye(COLUMNS), lengths, stretch, cut)
+    error = [float(np.abs(c.means() - true.means()).mean()) for c in (before, after)]
+    assert error[0] > 0.01
+    assert error[1] < 0.6 * error[0]
+
+
+def test_what_has_its_means_already_stays():
+    columns = skewed_columns()
+    points = place(scores(ROWS, COLUMNS, generator=generator(0)), columns)
+    length = np.sqrt(0.6 * COLUMNS)
+    view = score_view(columns, length)
+    cut = CutMeans(
+        view, view.of(points).mean(axis=0), length * columns.deviations(), np.zeros(COLUMNS), columns.means()
+    )
+    np.testing.assert_allclose(cut.missing(points, np.full(ROWS, 1 / ROWS)), 0.0, atol=1e-12)
+    lengths = lengths_of(points, columns)
+    held = hold_cut_means(columns, np.eye(COLUMNS), lengths, needed_stretch(columns, np.eye(COLUMNS), lengths), cut)
+    np.testing.assert_allclose(held.means(), columns.means(), atol=0.05 * columns.deviations().mean())
+
+
+def test_means_are_shifted_and_variances_are_not():
+    columns = skewed_columns()
+    moved = shifted(columns, np.full(COLUMNS, 0.05))
+    np.testing.assert_allclose(moved.means(), columns.means() + 0.05, atol=2e-3)
+    np.testing.assert_allclose(moved.deviations(), columns.deviations(), rtol=0.02)
+
+
+def test_shares_are_shifted_too():
+    columns = flat_columns(ss.Schema({"x": ss.Number(-1, 1), "c": ss.Category(["a", "b", "z"])}))
+    mark = columns.groups.levels[0][0]
+    by = np.zeros(columns.count)
+    by[mark] = 0.1
+    before, after = columns.share(mark), shifted(columns, by).share(mark)
+    assert 0.05 < after - before < 0.11
+
+
+def test_no_shift_puts_a_column_on_one_value():
+    columns = skewed_columns()
+    moved = shifted(columns, np.full(COLUMNS, 5.0))
+    assert np.all(moved.means() < 1.0)
+    assert np.all(moved.deviations() > 0.02)
+
+
+def first_release(means, *, noise):
+    """Return means as they are first released, with about this noise."""
+    features = tuple(term_feature((c, 1)) for c in range(COLUMNS))
+    measurement = Measurement("means", features, "discrete gaussian", multiplier=noise * ROWS / (2 * np.sqrt(COLUMNS)))
+    drawn = means + noise * np.random.default_rng(3).standard_normal(COLUMNS)
+    weights = np.array(measurement.weights, dtype=float)
+    return NoisyMoments(measurement, ROWS, tuple(map(int, np.rint(drawn * ROWS * weights))))
+
+
+def cut_to(columns, *, before):
+    return CutMeans(score_view(columns, 1.0), np.zeros(COLUMNS), np.ones(COLUMNS), np.full(COLUMNS, 0.005), before)
+
+
+def test_an_error_that_only_the_cut_has_is_taken_back():
+    columns = skewed_columns()
+    off = shifted(columns, 0.06 * np.resize([1.0, -1.0], COLUMNS))
+    low = first_release(columns.means(), noise=0.02)
+    assert low.deviations[0] == pytest.approx(0.02, rel=0.1)
+    held = hold_whole_means(off, [low], cut_to(columns, before=columns.means()))
+    left = [float(np.abs(c.means() - columns.means()).mean()) for c in (off, held)]
+    assert left[1] < 0.3 * left[0]
+
+
+def test_an_error_that_the_means_before_had_too_is_not_blamed_on_the_cut():
+    columns = skewed_columns()
+    off = shifted(columns, 0.06 * np.resize([1.0, -1.0], COLUMNS))
+    low = first_release(columns.means(), noise=0.02)
+    assert hold_whole_means(columns, [low], cut_to(columns, before=off.means())) is columns
+
+
+def test_a_difference_that_noise_explains_changes_nothing():
+    columns = skewed_columns()
+    off = shifted(columns, 0.01 * np.resize([1.0, -1.0], COLUMNS))
+    low = first_release(columns.means(), noise=0.05)
+    assert hold_whole_means(off, [low], cut_to(columns, before=columns.means())) is off
+
+
+def test_without_means_of_numbers_nothing_is_held():
+    columns = skewed_columns()
+    assert hold_whole_means(columns, [], cut_to(columns, before=columns.means() + 0.5)) is columns
