@@ -17,20 +17,27 @@ settings.register_profile("smoothsynth", deadline=None, max_examples=60)
 settings.load_profile("smoothsynth")
 
 
+# Files whose tests are long, and have little in common.
+ONE_BY_ONE = re.compile(r"test_(audit|constraints|docs_examples|faults)\.py")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Run all tests that name a cluster in one process, so that each cluster is started once.
+    """Run the tests of a file in one process, so that what they share is made once, and so all that name a cluster.
 
-    The marks of xdist would say the same, but xdist 3.8 writes them where pytest 9.2 no longer looks.
+    The marks of xdist would say the same, but xdist 3.8 writes them where pytest 9.2 no longer looks. Clusters come first.
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByCluster(LoadScopeScheduling):
+    class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             cluster = re.search(r"spark|dask", nodeid)
-            return cluster[0] if cluster else nodeid
+            if cluster:
+                return cluster[0]
+            return nodeid if ONE_BY_ONE.search(nodeid) else nodeid.split("::")[0]
 
-    return ByCluster(config, log)
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 @pytest.fixture

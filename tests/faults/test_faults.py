@@ -26,16 +26,16 @@ def harness(*arguments):
 
 
 def test_killed_and_interrupted_there_is_a_whole_release_or_none_and_the_ledger_is_right():
-    seen = harness("--kills", 8, "--rows", 2_000, "--only", "kill", "interrupt")
-    assert seen["killed"]["struck"] == 8
+    seen = harness("--kills", 6, "--rows", 2_000, "--only", "kill", "interrupt")
+    assert seen["killed"]["struck"] == 6
     assert seen["interrupted (Ctrl-C)"]["struck"] == 4
     assert seen["killed"]["absent"] > 0
     assert all(tally["whole"] + tally["absent"] == tally["runs"] for tally in seen.values())
 
 
 def test_killed_while_charging_the_ledger_never_shows_less_than_was_spent():
-    seen = harness("--kills", 12, "--rows", 100, "--only", "charge")["killed while charging"]
-    assert seen["runs"] == 12
+    seen = harness("--kills", 6, "--rows", 100, "--only", "charge")["killed while charging"]
+    assert seen["runs"] == 6
     assert seen["drawn"] > 0
 
 

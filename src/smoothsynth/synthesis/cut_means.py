@@ -57,7 +57,7 @@ def hold_whole_means(columns: Columns, low: Sequence[NoisyMoments], cut: CutMean
     """Go back towards the means before the cut where it brought errors of its own, beyond noise and chance.
 
     The first release, which was not cut, tells the mean square of the errors: t^2 of the means before, b^2 of those now. If
-    b^2 is more than noise, t^2/(t^2 + b^2) of the way between them is kept.
+    b^2 is larger than noise, and than t^2, by more than chance, t^2/(t^2 + b^2) of the way between them is kept.
     """
     released, noise = measured_means(columns, low)
     lines = noise < UNKNOWN
@@ -69,7 +69,7 @@ def hold_whole_means(columns: Columns, low: Sequence[NoisyMoments], cut: CutMean
         return max(float(np.mean((means - released)[lines] ** 2 - noise[lines] ** 2)), 0.0)
 
     now, before = error(columns.means()), error(cut.before)
-    if now <= max(float(np.mean(cut.noise[lines] ** 2)) + chance, before):
+    if now <= chance + max(float(np.mean(cut.noise[lines] ** 2)), before):
         return columns
     back = now / (now + before) * (cut.before - columns.means())
     return shifted(columns, np.where(lines, back, 0.0))
