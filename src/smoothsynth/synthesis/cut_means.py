@@ -20,6 +20,7 @@ from smoothsynth.synthesis.lengths import length_weights
 from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means
 from smoothsynth.synthesis.placing import place
 from smoothsynth.synthesis.sample import generator as seeded
+from smoothsynth.synthesis.squares import mean_square, scaled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,12 @@ _BEYOND_CHANCE = 2.5
 def hold_cut_means(
     columns: Columns, correlation: Array, lengths: NoisyMoments, stretch: Stretch, cut: CutMeans
 ) -> Columns:
-    """Move columns until rows that have the released lengths have the means of cut rows that were seen."""
+    """Move columns until rows that have the released lengths have the means of cut rows that were seen.
+
+    The mean length of rows was right before, and is made so again.
+    """
+    values = [c for c in range(columns.count) if c not in columns.groups.marks]
+    wanted = mean_square(columns, values)
     drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
     weights = np.full(len(drawn), 1.0 / len(drawn))
     for step in range(_ROUNDS + 1):
@@ -50,7 +56,7 @@ def hold_cut_means(
         if step:
             columns = shifted(columns, _STEP * cut.missing(rows, weights))
         weights = length_weights(rows, lengths)
-    return columns
+    return scaled(columns, lambda now: wanted - mean_square(now, values))
 
 
 def hold_whole_means(columns: Columns, low: Sequence[NoisyMoments], cut: CutMeans) -> Columns:

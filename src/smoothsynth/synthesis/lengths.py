@@ -38,6 +38,8 @@ _STRETCHES = (1.0, 1.4, 1.8)
 _FLAT = 400
 # Weights are flattened until so large a share of the rows counts: else few rows would stand for all.
 _LEAST_COUNTING = 0.1
+# The root of 0 would stay 0, however often it is taken.
+_TINY = 1e-300
 
 
 def mean_square(rows: Array) -> Array:
@@ -153,6 +155,7 @@ def _simulated(columns: Columns, correlation: Array) -> Array:
 
 def _flattened(weights: Array) -> Array:
     """Take roots of the weights until enough rows count (their effective number is 1 / sum w^2)."""
+    weights = np.maximum(weights, _TINY)
     while 1.0 / np.sum(weights**2) < _LEAST_COUNTING * len(weights):
         weights = np.sqrt(weights)
         weights = weights / weights.sum()

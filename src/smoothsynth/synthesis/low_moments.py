@@ -109,15 +109,25 @@ def _where_there(columns: Columns, feature: Feature, value: float, deviation: fl
     return where_there(value, deviation, missing=missing, centre=math.cos(feature.degree * math.pi / 2.0))
 
 
-def measured_means(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
-    """Return the means of values as first released, with their noise; that of marks, and of what was not, is boundless."""
-    means, deviations = np.zeros(columns.count), np.full(columns.count, UNKNOWN)
+def first_moments(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
+    """Return T_1 and T_2 of each column of values as first released, and their noise, (coordinates, 2).
+
+    The noise of marks, and of what was not released for single columns, is boundless.
+    """
+    moments, deviations = np.zeros((columns.count, 2)), np.full((columns.count, 2), UNKNOWN)
     for noisy in low[:1]:
         for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True):
-            coordinate = feature.terms[0][0][0]
-            if separable(feature) and feature.degree == 1 and coordinate not in columns.groups.marks:
-                means[coordinate], deviations[coordinate] = _where_there(columns, feature, value, deviation)
-    return means, deviations
+            coordinate, degree = feature.terms[0][0]
+            if separable(feature) and not feature.pooled and coordinate not in columns.groups.marks:
+                found = _where_there(columns, feature, value, deviation)
+                moments[coordinate, degree - 1], deviations[coordinate, degree - 1] = found
+    return moments, deviations
+
+
+def measured_means(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
+    """Return the means of values as first released, with their noise."""
+    moments, deviations = first_moments(columns, low)
+    return moments[:, 0], deviations[:, 0]
 
 
 def measured_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.columns import Columns, flat_columns
 from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMeans, learn_pairs
 from smoothsynth.synthesis.cut_means import hold_cut_means, hold_whole_means
+from smoothsynth.synthesis.first_release import hold_first
 from smoothsynth.synthesis.independent import separable
 from smoothsynth.synthesis.known_moments import hold_public
 from smoothsynth.synthesis.lengths import choose_rows, expected_ranks, scale_to_lengths
@@ -61,10 +62,14 @@ class Model:
         raise PlanError(f"There is no look {kind!r}.")
 
     def learn(self, kind: str | None, noisy: NoisyMoments) -> Model:
-        """Return the model after a release that was looked at in this way; what is public of moments replaces noise."""
+        """Return the model after a release that was looked at in this way.
+
+        What was released first is not given up for less, and what is public of moments replaces noise.
+        """
         with one_thread_if_small(MOST_SIMULATED * self.columns.count):
             learned = self._learned(kind, noisy)
-        return replace(learned, columns=hold_public(learned.columns, noisy.rows))
+        columns = hold_first(learned.columns, learned.low) if kind is not None else learned.columns
+        return replace(learned, columns=hold_public(columns, noisy.rows))
 
     def _learned(self, kind: str | None, noisy: NoisyMoments) -> Model:
         if kind == "ranks":

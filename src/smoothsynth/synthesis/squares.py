@@ -34,17 +34,19 @@ def hold_square(columns: Columns, low: Sequence[NoisyMoments], *, loose: float) 
     if not lines:
         return columns
 
-    def found(now: Columns) -> float:
-        return float(np.mean(np.einsum("dg,dg->d", now.masses, now.places**2)[lines]))
-
-    apart = released - found(columns)
+    apart = released - mean_square(columns, lines)
     # A gap that noise does not explain is an error of the pairs: rows that are cut to a length tell little of their scale.
     own = max((loose * float(np.mean(columns.deviations()[lines] ** 2))) ** 2, apart**2 - noise**2)
     worth = own / (own + noise**2)
     if worth < _LITTLE:
         return columns
-    wanted = found(columns) + worth * apart
-    return scaled(columns, lambda now: wanted - found(now))
+    wanted = mean_square(columns, lines) + worth * apart
+    return scaled(columns, lambda now: wanted - mean_square(now, lines))
+
+
+def mean_square(columns: Columns, lines: Sequence[int]) -> float:
+    """Return the mean of x^2 over these columns."""
+    return float(np.mean(np.einsum("dg,dg->d", columns.masses, columns.places**2)[list(lines)]))
 
 
 def scaled(columns: Columns, missing: Callable[[Columns], float]) -> Columns:
