@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.synthesis.copula import shifted
-from smoothsynth.synthesis.lengths import length_weights
+from smoothsynth.synthesis.lengths import believed, length_weights
 from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means
 from smoothsynth.synthesis.placing import place
 from smoothsynth.synthesis.sample import generator as seeded
@@ -50,12 +50,12 @@ def hold_cut_means(
     values = [c for c in range(columns.count) if c not in columns.groups.marks]
     wanted = mean_square(columns, values)
     drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
-    weights = np.full(len(drawn), 1.0 / len(drawn))
-    for step in range(_ROUNDS + 1):
+    rows = place(drawn, columns)
+    believable = believed(rows, lengths)
+    for _ in range(_ROUNDS):
+        weights = length_weights(rows, lengths, believable)
         rows = place(drawn, columns, weights=weights)
-        if step:
-            columns = shifted(columns, _STEP * cut.missing(rows, weights))
-        weights = length_weights(rows, lengths)
+        columns = shifted(columns, _STEP * cut.missing(rows, weights))
     return scaled(columns, lambda now: wanted - mean_square(now, values))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from smoothsynth.basis import evaluate
 from smoothsynth.lattice import LATTICE
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
-from smoothsynth.synthesis.placing import correlated, place, scores
+from smoothsynth.synthesis.placing import alike, correlated, place, scores
 from smoothsynth.synthesis.sample import generator as seeded
 from smoothsynth.synthesis.sample import systematic
 from smoothsynth.synthesis.squares import scaled
@@ -118,10 +118,22 @@ def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
     return mean, math.sqrt(2.0) * spread * float(noisy.deviations[0])
 
 
-def length_weights(rows: Array, noisy: NoisyMoments) -> Array:
-    """Weigh rows so that their lengths, seen through the view, have the noisy cosines within noise; enough of them count."""
+def believed(rows: Array, noisy: NoisyMoments) -> Array:
+    """Return the noisy cosines, as far as they differ from those of the model's rows by more than noise.
+
+    With chi^2 the sum of the squared differences over noise, 1 - (K - 2)/chi^2 of K differences is kept (James and Stein 1961): rows
+    that are chosen by noise would lose the correlations they were drawn with.
+    """
+    own = noisy.measurement.evaluate(rows).mean(axis=0)
+    apart = noisy.values - own
+    size = float(np.sum((apart / noisy.deviations) ** 2))
+    return np.asarray(own + max(0.0, 1.0 - (len(own) - 2.0) / max(size, 1e-9)) * apart)
+
+
+def length_weights(rows: Array, noisy: NoisyMoments, values: Array) -> Array:
+    """Weigh rows so that their lengths, seen through the view, have these cosines within noise; enough of them count."""
     seen = noisy.measurement.evaluate(rows)
-    return _flattened(fit_maximum_entropy(seen, noisy.values, scale=noisy.deviations).weights)
+    return _flattened(fit_maximum_entropy(seen, values, scale=noisy.deviations).weights)
 
 
 def choose_rows(
@@ -133,16 +145,17 @@ def choose_rows(
     generator: np.random.Generator,  # noqa: TID251
 ) -> Array:
     """Choose scores so that the rows placed by them have the measured lengths, and place them."""
-    weights, order = np.full(len(drawn), 1.0 / len(drawn)), np.arange(len(drawn))
-    for _ in range(2):
-        rows = place(drawn, columns, weights=weights)
-        weights, order = length_weights(rows, noisy), _alike(rows, columns)
+    rows = place(drawn, columns)
+    values = believed(rows, noisy)
+    weights = length_weights(rows, noisy, values)
+    rows = place(drawn, columns, weights=weights)
+    weights, order = length_weights(rows, noisy, values), _in_order(rows, columns)
     # Any run of candidates is chosen as often as it should be, up to one row: so rows that are alike stand together.
     picked = order[systematic(weights[order], count, generator=generator)]
-    return place(drawn[picked], columns, generator=generator)
+    return place(alike(drawn[picked], drawn, weights), columns, generator=generator)
 
 
-def _alike(rows: Array, columns: Columns) -> NDArray[np.intp]:
+def _in_order(rows: Array, columns: Columns) -> NDArray[np.intp]:
     """Order rows by their levels, by what is missing, then by length."""
     codes = [np.argmax(rows[:, list(group)], axis=1) for group in columns.groups.levels]
     marks = [rows[:, mark] for _, mark in columns.groups.missing]
