@@ -49,10 +49,11 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CutMeans:
-    """The means that rows have through a view that cuts them, as far as noise let them be seen.
+class CutMoments:
+    """Moments of rows through a view that cuts them: means as far as noise let them be seen, the covariance as released.
 
     In units of the cube: `units` are those of the view, `noise` is that of the means, `before` are the model's means before.
+    In units of the view: `covariance` and `pair_noise`, the noise of a product; it is Gaussian or not.
     """
 
     view: View
@@ -60,15 +61,25 @@ class CutMeans:
     units: Array
     noise: Array
     before: Array
+    covariance: Array
+    pair_noise: float
+    gaussian: bool
 
-    def missing(self, rows: Array, weights: Array) -> Array:
+    def missing_means(self, rows: Array, weights: Array) -> Array:
         """Return by how much the means of weighted rows are too small, in units of the cube."""
         return np.asarray(self.units * (self.means - weights @ self.view.of(rows)))
+
+    def missing_correlation(self, rows: Array, weights: Array, free: Array) -> Array:
+        """Return what weighted rows lack in correlation through the view, as far as it is more than noise."""
+        _, squares, covariance = _moments(self.view.of(rows), weights)
+        found = denoise((self.covariance - covariance) * free, self.pair_noise, gaussian=self.gaussian)
+        variances = np.maximum(np.diag(covariance), 1e-3 * squares.mean())
+        return np.asarray(found * free / np.sqrt(np.outer(variances, variances)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dependence:
-    """What pairs tell: columns, their correlation, and the means of cut rows that the columns were moved to.
+    """What pairs tell: columns, their correlation, and the moments of cut rows that both were moved to.
 
     `loose` is the noise of the common scale of all variances, relative to it: rows that are cut tell nothing of it.
     """
@@ -76,7 +87,7 @@ class Dependence:
     columns: Columns
     correlation: Array
     loose: float
-    cut: CutMeans
+    cut: CutMoments
 
 
 def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Dependence:
@@ -93,7 +104,7 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
     drawn = scores(round(simulated), columns.count, generator=generator(0))
     correlation = np.eye(columns.count)
     functions, first, second = standard_functions(columns)
-    start, free = columns, _free_pairs(columns)
+    start, free = columns, free_pairs(columns)
     rows = view.of(place(correlated(drawn, correlation), columns)) * length
     means, squares, covariance = _moments(rows)
     # Independent scores give uncorrelated rows, but for constraints, which tie columns by themselves.
@@ -112,7 +123,16 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
     whole = float(np.mean(np.linalg.norm(rows, axis=1) < 0.999 * length))
     loose = math.sqrt(2.0 / columns.count) * seen.noise / max(whole, 0.05)
     units = length * start.deviations()
-    cut = CutMeans(view, target.means / length, units, seen.mean_noise / length * units, start.means())
+    cut = CutMoments(
+        view,
+        target.means / length,
+        units,
+        seen.mean_noise / length * units,
+        start.means(),
+        (seen.squares - np.outer(seen.means, seen.means)) / length**2,
+        seen.noise / length**2,
+        seen.gaussian,
+    )
     return Dependence(columns, correlation, loose, cut)
 
 
@@ -132,7 +152,7 @@ def _reachable(columns: Columns, functions: Array, first: Array, second: Array) 
     return first, np.maximum(second, first**2 + _LEAST_VARIANCE)
 
 
-def _free_pairs(columns: Columns) -> Array:
+def free_pairs(columns: Columns) -> Array:
     """Return 1 for pairs of coordinates whose dependence is to be learned, 0 within a category or a value and its mark."""
     free = 1.0 - np.eye(columns.count)
     for together in (*columns.groups.levels, *columns.groups.missing):
@@ -207,10 +227,13 @@ def _unpack(noisy: NoisyMoments, length: float, *, known: Array) -> Seen:
     return Seen(means, squares, noise, mean_noise, known, noisy.measurement.multiplier is not None)
 
 
-def _moments(rows: Array) -> tuple[Array, Array, Array]:
-    means = rows.mean(axis=0)
-    squares = np.mean(rows**2, axis=0)
-    return means, squares, rows.T @ rows / len(rows) - np.outer(means, means)
+def _moments(rows: Array, weights: Array | None = None) -> tuple[Array, Array, Array]:
+    """Return the means, mean squares and covariance of rows, weighted or not."""
+    if weights is None:
+        means, products = rows.mean(axis=0), rows.T @ rows / len(rows)
+    else:
+        means, products = weights @ rows, (rows * weights[:, None]).T @ rows
+    return means, np.diag(products).copy(), products - np.outer(means, means)
 
 
 def standard_functions(columns: Columns) -> tuple[Array, Array, Array]:

@@ -121,8 +121,8 @@ def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
 def believed(rows: Array, noisy: NoisyMoments) -> Array:
     """Return the noisy cosines, as far as they differ from those of the model's rows by more than noise.
 
-    With chi^2 the sum of the squared differences over noise, 1 - (K - 2)/chi^2 of K differences is kept (James and Stein 1961): rows
-    that are chosen by noise would lose the correlations they were drawn with.
+    With chi^2 the sum of the squares of K differences over noise, 1 - (K - 2)/chi^2 of them is kept (James and Stein 1961):
+    rows that are chosen by noise would lose the correlations they were drawn with.
     """
     own = noisy.measurement.evaluate(rows).mean(axis=0)
     apart = noisy.values - own

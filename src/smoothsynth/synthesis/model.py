@@ -13,8 +13,8 @@ import numpy as np
 from smoothsynth.blas import one_thread_if_small
 from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.columns import Columns, flat_columns
-from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMeans, learn_pairs
-from smoothsynth.synthesis.cut_means import hold_cut_means, hold_whole_means
+from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMoments, learn_pairs
+from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_whole_means
 from smoothsynth.synthesis.first_release import hold_first
 from smoothsynth.synthesis.independent import separable
 from smoothsynth.synthesis.known_moments import hold_public
@@ -47,7 +47,7 @@ class Model:
     low: tuple[NoisyMoments, ...] = ()
     lengths: NoisyMoments | None = None
     stretch: Stretch = field(default_factory=Stretch)
-    cut: CutMeans | None = None
+    cut: CutMoments | None = None
 
     def look(self, kind: str | None, measurement: Measurement, rows: int) -> View | None:
         """Return the view that a stage of this kind shall use: what is known, and how much noise there will be."""
@@ -87,17 +87,17 @@ class Model:
         return replace(self, low=low, columns=learn_low(self.columns, low))
 
     def _learn_lengths(self, noisy: NoisyMoments) -> Model:
-        """Learn the lengths of rows, scale all columns until their mean length is right, and hold the means seen before.
+        """Learn the lengths of rows, scale all columns until their mean length is right, and hold what was seen before.
 
         Under pure epsilon the mean length is known too from the pooled second moment, measured before.
         """
         known = None if noisy.measurement.multiplier is not None else pooled_mean_square(self.columns, self.low)
         columns = scale_to_lengths(self.columns, self.correlation, noisy, known=known)
-        stretch = needed_stretch(columns, self.correlation, noisy)
+        stretch, correlation = needed_stretch(columns, self.correlation, noisy), self.correlation
         if self.cut is not None:
-            columns = hold_cut_means(columns, self.correlation, noisy, stretch, self.cut)
+            columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, self.cut)
             columns = hold_whole_means(columns, self.low, self.cut)
-        return replace(self, lengths=noisy, stretch=stretch, columns=columns)
+        return replace(self, lengths=noisy, stretch=stretch, columns=columns, correlation=correlation)
 
     def rows(self, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
         """Draw rows: their columns have the model's densities almost exactly, whatever their number."""

@@ -9,9 +9,9 @@ import smoothsynth as ss
 from smoothsynth.basis import term_feature
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.lengths import between, expected_ranks
+from smoothsynth.synthesis.lengths import believed, between, expected_ranks
 from smoothsynth.synthesis.looks import length_view, score_length
-from smoothsynth.synthesis.placing import place
+from smoothsynth.synthesis.placing import alike, place
 from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 
 COLUMNS, ROWS = 20, 4000
@@ -116,3 +116,41 @@ def test_two_means_of_lengths_count_by_their_noise_as_far_as_they_agree():
     assert between(0.50, 0.01, 0.51, 0.001) == pytest.approx(0.51, abs=0.001)
     # Twenty times the noise apart: the cosines missed a tail.
     assert between(0.50, 0.001, 0.70, 0.01) == pytest.approx(0.70, abs=0.001)
+
+
+def test_lengths_are_believed_as_far_as_they_are_more_than_noise():
+    columns, rng = normal_columns(mean=0.5), np.random.default_rng(1)
+    points = place(rng.standard_normal((ROWS, COLUMNS)), columns)
+    noisy = lengths_of(points, columns)
+    np.testing.assert_allclose(believed(points, noisy), noisy.values, atol=1e-3)
+    together = place(rng.standard_normal((ROWS, 1)) + rng.standard_normal((ROWS, COLUMNS)), columns)
+    far = believed(together, noisy)
+    assert np.abs(far - noisy.values).max() < 0.02
+    noise = noisy.deviations * ROWS * np.array(noisy.measurement.weights, dtype=float)
+    near = replace(noisy, integers=tuple(int(b + s) for b, s in zip(noisy.integers, noise, strict=True)))
+    own = noisy.measurement.evaluate(points).mean(axis=0)
+    assert np.all(np.abs(believed(points, near) - own) < 0.9 * np.abs(near.values - own))
+
+
+def test_chosen_scores_have_the_covariance_of_those_they_were_chosen_from():
+    rng = np.random.default_rng(3)
+    drawn = rng.standard_normal((6000, 5)) @ rng.standard_normal((5, 5)) + 1.0
+    weights = rng.random(6000)
+    weights /= weights.sum()
+    chosen = drawn[rng.choice(6000, 500, p=weights)]
+    made = alike(chosen, drawn, weights)
+    mean = weights @ drawn
+    np.testing.assert_allclose(made.mean(axis=0), mean, atol=1e-9)
+    np.testing.assert_allclose(
+        np.cov(made.T, bias=True), ((drawn - mean) * weights[:, None]).T @ (drawn - mean), atol=1e-9
+    )
+    assert np.corrcoef(made[:, 0], chosen[:, 0])[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("count", [8, 10])
+def test_few_or_equal_scores_stay_as_they_were_chosen(count):
+    drawn = np.random.default_rng(3).standard_normal((100, 5))
+    chosen = drawn[:count]
+    assert alike(chosen, drawn, np.full(100, 0.01)) is chosen
+    same = np.ones((50, 5))
+    assert alike(same, drawn, np.full(100, 0.01)) is same

@@ -1,8 +1,9 @@
-"""Means of rows that were seen cut to a length, held once the lengths of rows are known.
+"""Moments of rows that were seen cut to a length, held once the lengths of rows are known.
 
 How much a cut takes from the mean of a column depends on which rows are long. When pairs are learned, the model's rows
-have the lengths that correlations give them; rows that are chosen to have the released lengths are cut otherwise. So
-columns are moved once more, until chosen rows have the means that were seen.
+have the lengths that correlations give them; rows that are chosen to have the released lengths are cut otherwise, and
+their correlations differ too. So columns are moved once more, until chosen rows have the means that were seen, and
+correlations as far as what chosen rows lack is more than noise.
 
 Still, where rows form clusters, a cut moves means in ways that no such model tells. Means that were released first, uncut,
 are noisier but have no such error. Where the two differ by more than noise can explain, the rest is an error of the cut.
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.synthesis.copula import shifted
+from smoothsynth.synthesis.copula import free_pairs, nearest_correlation, shifted
 from smoothsynth.synthesis.lengths import believed, length_weights
 from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means
 from smoothsynth.synthesis.placing import place
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
-    from smoothsynth.synthesis.copula import CutMeans
+    from smoothsynth.synthesis.copula import CutMoments
     from smoothsynth.synthesis.stretching import Stretch
 
     Array = NDArray[np.float64]
@@ -40,26 +41,31 @@ _ROUNDS, _STEP = 4, 0.8
 _BEYOND_CHANCE = 2.5
 
 
-def hold_cut_means(
-    columns: Columns, correlation: Array, lengths: NoisyMoments, stretch: Stretch, cut: CutMeans
-) -> Columns:
-    """Move columns until rows that have the released lengths have the means of cut rows that were seen.
+def hold_cut_moments(
+    columns: Columns, correlation: Array, lengths: NoisyMoments, stretch: Stretch, cut: CutMoments
+) -> tuple[Columns, Array]:
+    """Move columns and correlations until rows that have the released lengths have the moments of cut rows that were seen.
 
     The mean length of rows was right before, and is made so again.
     """
     values = [c for c in range(columns.count) if c not in columns.groups.marks]
-    wanted = mean_square(columns, values)
+    wanted, free = mean_square(columns, values), free_pairs(columns)
     drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
     rows = place(drawn, columns)
     believable = believed(rows, lengths)
     for _ in range(_ROUNDS):
         weights = length_weights(rows, lengths, believable)
         rows = place(drawn, columns, weights=weights)
-        columns = shifted(columns, _STEP * cut.missing(rows, weights))
-    return scaled(columns, lambda now: wanted - mean_square(now, values))
+        lacking = cut.missing_correlation(rows, weights, free)
+        columns = shifted(columns, _STEP * cut.missing_means(rows, weights))
+        if lacking.any():
+            correlation = nearest_correlation(correlation + _STEP * lacking)
+            drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
+            rows = place(drawn, columns, weights=weights)
+    return scaled(columns, lambda now: wanted - mean_square(now, values)), correlation
 
 
-def hold_whole_means(columns: Columns, low: Sequence[NoisyMoments], cut: CutMeans) -> Columns:
+def hold_whole_means(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments) -> Columns:
     """Go back towards the means before the cut where it brought errors of its own, beyond noise and chance.
 
     The first release, which was not cut, tells the mean square of the errors: t^2 of the means before, b^2 of those now. If

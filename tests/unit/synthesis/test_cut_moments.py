@@ -1,4 +1,4 @@
-"""Means of rows that were seen cut to a length: what the cut took is given back once lengths are known."""
+"""Moments of rows that were seen cut to a length: what the cut took is given back once lengths are known."""
 
 from dataclasses import replace
 
@@ -9,13 +9,14 @@ import smoothsynth as ss
 from smoothsynth.basis import term_feature
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.copula import CutMeans, shifted
-from smoothsynth.synthesis.cut_means import hold_cut_means, hold_whole_means
+from smoothsynth.synthesis.copula import CutMoments, free_pairs, shifted
+from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_whole_means
 from smoothsynth.synthesis.lengths import expected_ranks
 from smoothsynth.synthesis.looks import length_view, score_view
+from smoothsynth.synthesis.model import Model
 from smoothsynth.synthesis.placing import place, scores
 from smoothsynth.synthesis.sample import generator
-from smoothsynth.synthesis.stretching import needed_stretch
+from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 
 COLUMNS, ROWS = 20, 6000
 
@@ -36,11 +37,20 @@ def lengths_of(points, columns):
     return NoisyMoments(measurement, ROWS, tuple(map(int, np.rint(values))))
 
 
+def seen_cut(points, columns, length, *, noise=1e-4):
+    """Return the moments of points cut to a length, as a release with hardly any noise would have them."""
+    view = score_view(columns, length)
+    seen = view.of(points)
+    covariance = np.cov(seen.T, bias=True)
+    units = length * columns.deviations()
+    return CutMoments(view, seen.mean(axis=0), units, noise * units, columns.means(), covariance, noise, True)
+
+
 def as_pairs_would(columns, cut):
     """Move columns until independent rows, with whatever lengths they have, have the means of cut rows."""
     drawn = scores(ROWS, COLUMNS, generator=generator(0))
     for _ in range(8):
-        columns = shifted(columns, 0.8 * cut.missing(place(drawn, columns), np.full(ROWS, 1 / ROWS)))
+        columns = shifted(columns, 0.8 * cut.missing_means(place(drawn, columns), np.full(ROWS, 1 / ROWS)))
     return columns
 
 
@@ -49,12 +59,11 @@ def test_means_come_nearer_once_it_is_known_which_rows_are_long():
     together = rng.standard_normal((ROWS, 1)) + rng.standard_normal((ROWS, COLUMNS))
     points = place(together, true)
     length = np.sqrt(0.6 * COLUMNS)
-    view = score_view(true, length)
-    cut = CutMeans(view, view.of(points).mean(axis=0), length * true.deviations(), np.zeros(COLUMNS), true.means())
+    cut = seen_cut(points, true, length)
     before = as_pairs_would(true, cut)
     lengths = lengths_of(points, before)
     stretch = needed_stretch(before, np.eye(COLUMNS), lengths)
-    after = hold_cut_means(before, np.eye(COLUMNS), lengths, stretch, cut)
+    after, _ = hold_cut_moments(before, np.eye(COLUMNS), lengths, stretch, cut)
     error = [float(np.abs(c.means() - true.means()).mean()) for c in (before, after)]
     assert error[0] > 0.01
     assert error[1] < 0.6 * error[0]
@@ -64,14 +73,46 @@ def test_what_has_its_means_already_stays():
     columns = skewed_columns()
     points = place(scores(ROWS, COLUMNS, generator=generator(0)), columns)
     length = np.sqrt(0.6 * COLUMNS)
-    view = score_view(columns, length)
-    cut = CutMeans(
-        view, view.of(points).mean(axis=0), length * columns.deviations(), np.zeros(COLUMNS), columns.means()
-    )
-    np.testing.assert_allclose(cut.missing(points, np.full(ROWS, 1 / ROWS)), 0.0, atol=1e-12)
+    cut = seen_cut(points, columns, length)
+    np.testing.assert_allclose(cut.missing_means(points, np.full(ROWS, 1 / ROWS)), 0.0, atol=1e-12)
     lengths = lengths_of(points, columns)
-    held = hold_cut_means(columns, np.eye(COLUMNS), lengths, needed_stretch(columns, np.eye(COLUMNS), lengths), cut)
+    held, correlation = hold_cut_moments(
+        columns, np.eye(COLUMNS), lengths, needed_stretch(columns, np.eye(COLUMNS), lengths), cut
+    )
     np.testing.assert_allclose(held.means(), columns.means(), atol=0.05 * columns.deviations().mean())
+    np.testing.assert_allclose(correlation, np.eye(COLUMNS), atol=0.05)
+
+
+def test_correlations_that_the_choice_of_rows_spoils_are_restored():
+    """In two clusters of unlike width rows of one cluster are longer, and choosing by length tears them apart."""
+    rng, columns = np.random.default_rng(2), skewed_columns()
+    one = rng.random(ROWS)[:, None] < 0.4
+    normal = rng.standard_normal((ROWS, COLUMNS))
+    points = np.clip(np.where(one, 0.15 * normal + 0.4, 0.2 * normal - 0.3), -1.0, 1.0)
+    shape = np.stack([np.histogram(x, bins=columns.edges[0])[0] + 1e-3 for x in points.T])
+    columns = replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
+    length = np.sqrt(3.0 * COLUMNS)
+    cut, true = seen_cut(points, columns, length), np.corrcoef(points.T)
+    start = 0.6 * true + 0.4 * np.eye(COLUMNS)
+    lengths = lengths_of(points, columns)
+    held, correlation = hold_cut_moments(columns, start, lengths, Stretch(), cut)
+    drawn = [
+        Model(c, r, lengths=lengths).rows(ROWS, generator=generator(1))
+        for c, r in ((columns, start), (held, correlation))
+    ]
+    error = [np.abs(np.corrcoef(rows.T) - true).mean() for rows in drawn]
+    assert error[1] < 0.5 * error[0]
+
+
+def test_what_rows_lack_within_noise_is_not_added():
+    columns = skewed_columns()
+    points = place(scores(ROWS, COLUMNS, generator=generator(0)), columns)
+    cut = seen_cut(points, columns, np.sqrt(0.6 * COLUMNS))
+    other = place(scores(ROWS, COLUMNS, generator=generator(1)), columns)
+    flat, free = np.full(ROWS, 1 / ROWS), free_pairs(columns)
+    assert not replace(cut, pair_noise=0.01).missing_correlation(other, flat, free).any()
+    sharp = replace(cut, covariance=cut.covariance + 0.02 * free, pair_noise=1e-4)
+    assert sharp.missing_correlation(other, flat, free).mean() > 0.1
 
 
 def test_means_are_shifted_and_variances_are_not():
@@ -107,7 +148,8 @@ def first_release(means, *, noise):
 
 
 def cut_to(columns, *, before):
-    return CutMeans(score_view(columns, 1.0), np.zeros(COLUMNS), np.ones(COLUMNS), np.full(COLUMNS, 0.005), before)
+    cut = seen_cut(place(scores(ROWS, COLUMNS, generator=generator(0)), columns), columns, 1.0)
+    return replace(cut, noise=np.full(COLUMNS, 0.005), before=before)
 
 
 def test_an_error_that_only_the_cut_has_is_taken_back():
