@@ -7,6 +7,7 @@ A bound above its claim would be a false alarm with probability at most 1e-6 for
 import importlib.util
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,10 +46,16 @@ def test_printed_constants_are_caught(case):
 
 
 def test_ours_keep_their_claims():
-    strange = pair((math.inf, math.nan), (-1e300, -1e300), rows=100)
-    whole = releases.release_case("automatic", strange, epsilon=3.0, share=0.3)
-    cases = [*mechanisms._noise_cases(), *mechanisms._cube_cases()[1:2], *found.found_cases(), whole]
+    cases = [*mechanisms._noise_cases(), *mechanisms._cube_cases()[1:2], *found.found_cases()]
     for finding in run.examine_all(cases, trials=120):
+        assert not finding.exceeds, finding
+
+
+@pytest.mark.parametrize("trials", [15, pytest.param(200, marks=pytest.mark.slow)])
+def test_whole_releases_of_strange_rows_keep_their_claim(trials):
+    strange = pair((math.inf, math.nan), (-1e300, -1e300), rows=100)
+    whole = replace(releases.release_case("automatic", strange, epsilon=3.0, share=1.0), fewest=1)
+    for finding in run.examine_all([whole], trials=trials):
         assert not finding.exceeds, finding
 
 

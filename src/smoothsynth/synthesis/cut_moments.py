@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_SIMULATED = 6000
+# Rows that must keep constraints take longer to place.
+_SIMULATED, _SIMULATED_IN_LIMITS = 6000, 2000
 _ROUNDS, _STEP = 4, 0.8
 # How many deviations a mean square of differences may be larger by chance.
 _BEYOND_CHANCE = 2.5
@@ -50,7 +51,8 @@ def hold_cut_moments(
     """
     values = [c for c in range(columns.count) if c not in columns.groups.marks]
     wanted, free = mean_square(columns, values), free_pairs(columns)
-    drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
+    count = _SIMULATED if columns.limits is None else _SIMULATED_IN_LIMITS
+    drawn = stretch.drawn(count, columns, correlation, generator=seeded(5))
     rows = place(drawn, columns)
     believable = believed(rows, lengths)
     for _ in range(_ROUNDS):
@@ -60,7 +62,7 @@ def hold_cut_moments(
         columns = shifted(columns, _STEP * cut.missing_means(rows, weights))
         if lacking.any():
             correlation = nearest_correlation(correlation + _STEP * lacking)
-            drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
+            drawn = stretch.drawn(count, columns, correlation, generator=seeded(5))
             rows = place(drawn, columns, weights=weights)
     return scaled(columns, lambda now: wanted - mean_square(now, values)), correlation
 
