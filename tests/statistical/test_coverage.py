@@ -18,7 +18,12 @@ from benchmarks.coverage import ask_count, ask_smooth, line_of, made_up
 RELEASES, QUESTIONS, COUNTS = 4, 40, 12
 
 
-@pytest.fixture(scope="module", params=[("gaussian", 1e-6), ("mixture", 0.0)], ids=lambda p: p[0])
+CLUSTERS_SEEN = pytest.param(("mixture", 1e-10), marks=pytest.mark.slow)
+
+
+@pytest.fixture(
+    scope="module", params=[("gaussian", 1e-6), ("mixture", 0.0), CLUSTERS_SEEN], ids="{0[0]}-{0[1]}".format
+)
 def releases(request):
     name, delta = request.param
     private = made_up(name, np.random.default_rng(5))

@@ -1,6 +1,7 @@
 """Answers to smooth questions, and what is said where there is none."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,8 +10,11 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.answer.bounded import bounded
 from smoothsynth.answer.interval import frame_of, heavy_quantile, orthonormal, parts_of, quantile
-from smoothsynth.answer.knowledge import ChebyshevTable, Knowledge, feature_values, knowledge_of
+from smoothsynth.answer.knowledge import ChebyshevTable, Knowledge, Stage, feature_values, joint_surprise, knowledge_of
 from smoothsynth.answer.smoothness import chebyshev_coefficients, rough_column
+from smoothsynth.basis import term_feature
+from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.view import View
 
 
 @pytest.fixture(scope="module")
@@ -236,3 +240,15 @@ def test_a_table_of_one_column():
     made = ss.release(pd.DataFrame({"x": values}), schema=ss.Schema({"x": ss.Number(0, 1)}), epsilon=1.0, seed=0)
     found = made.answer("avg(x * x)", confidence=0.9999)
     assert found.low <= np.mean(values**2) <= found.high
+
+
+@pytest.mark.parametrize("count", [4, 8, 32])
+def test_surprise_about_lengths_does_not_fade_with_the_number_of_cosines(count):
+    """Clusters show in the first cosines: a mean over 32 of them made intervals too narrow there."""
+    features = tuple(term_feature((0, k)) for k in range(1, count + 1))
+    measurement = Measurement("lengths", features, "cube", 1.0, view=View.straight(1, pooled=True))
+    stage = Stage.of(NoisyMoments(measurement, 1000, (0,) * count))
+    clustered = replace(stage, values=np.where(np.arange(count) < 4, 0.2, 0.0), deviations=np.zeros(count))
+    assert joint_surprise([clustered]) == pytest.approx(0.2 * np.sqrt(2.0))
+    assert joint_surprise([replace(clustered, deviations=np.full(count, 0.2))]) == 0.0
+    assert joint_surprise([]) is None

@@ -32,6 +32,8 @@ BLUR, FLAT_SHARE = 2.0, 0.01
 # A mean or a shape is taken to be unknown by this many standard deviations before anything is measured.
 VAGUE = 0.7
 _GRID = 513
+# So many cosines of lengths say how strange the joint distribution is.
+_SURPRISING = 4
 # Releases, and sets of columns of one release, that are kept for the next question.
 _MOST_KEPT, MOST_SETS = 4, 64
 
@@ -194,12 +196,13 @@ def mean_uncertainties(stages: Sequence[Stage], dimensions: int) -> Array:
 def joint_surprise(stages: Sequence[Stage]) -> float | None:
     """Return how wrong the model was about the lengths of rows before they were measured, or None if they were not.
 
-        J^2 = mean over k of 2 (b_k^2 - s_k^2),      b_k the noisy cosines of the rank of a length, s_k their noise
+        J^2 = mean over k <= 4 of 2 (b_k^2 - s_k^2),      b_k the noisy cosines of the rank of a length, s_k their noise
 
     The model expects 0. A length depends on all columns together, so J says how far the joint distribution is from the
-    model's, where single columns and products of two are known to agree.
+    model's, where single columns and products of two are known to agree. Higher cosines tell of tails, and would only
+    dilute what the first ones say.
     """
-    squares = [2.0 * (s.values**2 - s.deviations**2) for s in stages if _of_lengths(s)]
+    squares = [2.0 * (s.values**2 - s.deviations**2)[:_SURPRISING] for s in stages if _of_lengths(s)]
     return float(np.sqrt(max(0.0, float(np.mean(np.concatenate(squares)))))) if squares else None
 
 
