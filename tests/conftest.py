@@ -25,7 +25,8 @@ ONE_BY_ONE = re.compile(r"test_(audit|constraints|docs_examples|faults)\.py")
 def pytest_xdist_make_scheduler(config, log):
     """Run the tests of a file in one process, so that what they share is made once, and so all that name a cluster.
 
-    The marks of xdist would say the same, but xdist 3.8 writes them where pytest 9.2 no longer looks. Clusters come first.
+    The marks of xdist would say the same, but xdist 3.8 writes them where pytest 9.2 no longer looks. In the order of
+    collection, so that clusters start early.
     """
     from xdist.scheduler import LoadScopeScheduling
 

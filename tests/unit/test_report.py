@@ -112,7 +112,7 @@ def test_pairs_that_were_not_measured_are_not_visible(rows):
 def test_the_noise_of_a_correlation_is_that_of_many_releases(rows):
     """The deviation over releases is what is stated; twice or half of it would fail."""
     rows = rows.slice(0, 600)
-    made = [ss.release(rows, schema=SCHEMA, epsilon=8.0, delta=1e-6, seed=1) for _ in range(20)]
+    made = [ss.release(rows, schema=SCHEMA, epsilon=8.0, delta=1e-6, seed=1) for _ in range(40)]
     values, noise = [], []
     for release in made:
         scores = next(m for m in release.moments if "products" in m.measurement.purpose)

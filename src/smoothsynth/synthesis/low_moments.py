@@ -118,7 +118,8 @@ def first_moments(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array,
     for noisy in low[:1]:
         for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True):
             coordinate, degree = feature.terms[0][0]
-            if separable(feature) and not feature.pooled and coordinate not in columns.groups.marks:
+            single = separable(feature) and not feature.pooled and degree <= 2
+            if single and coordinate not in columns.groups.marks:
                 found = _where_there(columns, feature, value, deviation)
                 moments[coordinate, degree - 1], deviations[coordinate, degree - 1] = found
     return moments, deviations

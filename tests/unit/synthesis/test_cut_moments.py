@@ -83,8 +83,8 @@ def test_what_has_its_means_already_stays():
     np.testing.assert_allclose(correlation, np.eye(COLUMNS), atol=0.05)
 
 
-def test_correlations_that_the_choice_of_rows_spoils_are_restored():
-    """In two clusters of unlike width rows of one cluster are longer, and choosing by length tears them apart."""
+def test_correlations_that_chosen_rows_lack_are_restored():
+    """Two clusters of unlike width: rows with the released lengths, but too little correlation, get what the view showed."""
     rng, columns = np.random.default_rng(2), skewed_columns()
     one = rng.random(ROWS)[:, None] < 0.4
     normal = rng.standard_normal((ROWS, COLUMNS))

@@ -92,3 +92,8 @@ def test_a_column_that_is_nearly_always_zero_keeps_its_mean():
     made = ss.release(rows, schema=schema, epsilon=1.0, delta=1e-6, seed=1, synthetic_rows=5000).to_pandas()
     assert made["costs"].mean() == pytest.approx(costs.mean(), abs=2.0)
     assert made["age"].mean() == pytest.approx(50, abs=0.5)
+
+
+def test_higher_moments_of_the_first_release_are_left_alone():
+    columns = flat_columns(SCHEMA)
+    assert hold_first(columns, [released((0, 3, 0.9), (1, 4, 0.9))]) is columns

@@ -72,9 +72,9 @@ def test_a_mixed_release_keeps_shares_group_means_and_pairs(table, delta):
     for ward in "abc":
         real, synthetic = table[table.ward == ward], made[made.ward == ward]
         assert len(synthetic) / 6000 == pytest.approx(len(real) / 6000, abs=0.02)
-        # The groups are 3 apart; without dependence the error would be 2.
+        # The groups are 3 and 0.6 apart; without dependence the errors would be 2 and 0.48.
         assert synthetic.stay.mean() == pytest.approx(real.stay.mean(), abs=1.0)
-        assert synthetic.urgent.astype(float).mean() == pytest.approx(real.urgent.mean(), abs=0.08)
+        assert synthetic.urgent.astype(float).mean() == pytest.approx(real.urgent.mean(), abs=0.15)
     assert made.stay.isna().mean() == pytest.approx(0.2, abs=0.02)
 
 
