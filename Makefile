@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: bench-engines help docs figures picture demo browser java test slow lint types format audit bench-accuracy bench-coverage bench-mixed bench-speed faults clean
+.PHONY: bench-engines help docs figures picture demo browser java test slow lint types format audit bench-accuracy bench-kinds bench-coverage bench-mixed bench-speed faults clean
 
 help: ## Show what can be done
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -66,6 +66,9 @@ audit: $(VENV)/.core ## Try to catch the mechanisms leaking, and show that broke
 
 bench-accuracy: $(VENV)/.dev ## Accuracy beside the paper's figures and the baselines (data folder: DATA=...)
 	$(BIN)/python -m benchmarks.accuracy --data $(SMOOTHSYNTH_DATA)
+
+bench-kinds: $(VENV)/.dev ## Accuracy on made-up tables of eight kinds, beside private histograms and a private Gaussian
+	$(BIN)/python -m benchmarks.kinds
 
 bench-coverage: $(VENV)/.dev ## How often intervals hold the private answer, and how wide they are
 	$(BIN)/python -m benchmarks.coverage --data $(SMOOTHSYNTH_DATA)

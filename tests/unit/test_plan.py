@@ -73,12 +73,27 @@ def test_where_ranks_drown_in_noise_a_third_of_their_share_goes_to_pairs():
 
 
 def test_noise_falls_with_rows_and_epsilon_and_grows_with_rows_per_person():
-    def noise(rows=100_000, **choices):
+    def noise(rows=1_000_000, **choices):
         return ss.plan(numbers(4), rows, **{"epsilon": 1.0, **choices}).measurements[0].deviations(rows)[0]
 
-    assert noise(rows=200_000) == pytest.approx(noise() / 2, rel=1e-6)
+    assert noise(rows=2_000_000) == pytest.approx(noise() / 2, rel=1e-6)
     assert noise(epsilon=2.0) == pytest.approx(noise() / 2, rel=1e-6)
     assert noise(rows_per_person=3) == pytest.approx(noise() * 3, rel=1e-6)
+
+
+def test_what_means_need_no_longer_goes_to_ranks_under_pure_epsilon():
+    """Means that are known as well as chance lets n rows know them give their share up, but never all of it."""
+
+    def shares(rows, epsilon=1.0):
+        plan = ss.plan(numbers(6), rows, epsilon=epsilon)
+        return dict(zip(("means", "square", "ranks"), [m.epsilon / epsilon for m in plan.measurements], strict=False))
+
+    few, many, most = shares(5_000), shares(20_000), shares(10_000_000)
+    assert few["ranks"] < many["ranks"] < most["ranks"]
+    assert few["means"] > many["means"] > most["means"] > few["means"] / 4
+    assert sum(few.values()) == pytest.approx(sum(most.values()))
+    # So all noise still falls without end as epsilon grows.
+    assert shares(100_000, epsilon=100.0)["means"] == pytest.approx(most["means"])
 
 
 def test_a_plan_prints_and_is_json():

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from smoothsynth.designs.shape import Shape, Stages
 
 LENGTH_DEGREES = 3
-FEWEST_DEGREES, MOST_DEGREES, RANK_NOISE = 3, 24, 0.04
+FEWEST_DEGREES, MOST_DEGREES, ROUGHNESS = 3, 24, 0.2
 # Ranks, lengths and pairs are bought only if their noise stays below.
-MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.15, 0.25, 0.08
+MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.2, 0.25, 0.08
+# Means need not be known better than this over sqrt(n), about what chance makes of n rows: up to two thirds of what
+# they and T_2 would have beyond that is for ranks.
+ENOUGH, LEAST_FIRST = 0.3, 1 / 3
 # The share of ranks in a table of one column, where nothing else matters.
 ALONE = 0.6
 # The weight of the means beside the pairs, over sqrt(d).
@@ -111,8 +114,14 @@ def _shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, weighed
     means = (1.44 * math.sqrt(d / 3.0) * cube_deviation(d, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
     square = (values / 4.0 * cube_deviation(1, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
     rest = 1.0 - sum(shares.values())
-    first = {"means": rest * means / (means + square), "square": rest * square / (means + square)}
-    return {**first, **shares} if values else {"means": rest, **shares}
+    if not values:
+        return {"means": rest, **shares}
+    if "ranks" in shares:
+        enough = noise(d, 1.0) * math.sqrt(people) / ENOUGH * (means + square) / means
+        kept = max(rest * LEAST_FIRST, min(rest, enough))
+        shares["ranks"] += rest - kept
+        rest = kept
+    return {"means": rest * means / (means + square), "square": rest * square / (means + square), **shares}
 
 
 def _means_purpose(shape: Shape) -> str:
@@ -121,7 +130,11 @@ def _means_purpose(shape: Shape) -> str:
 
 
 def _rank_degrees(values: int, people: float, epsilon: float) -> int:
-    """Return as many degrees as keep the noise of the cube, which grows with their number, at RANK_NOISE."""
-    wanted = math.sqrt(3.0) * RANK_NOISE * people * epsilon / (2.0 * values)
+    """Return how many cosines of ranks to measure: their noise under the cube grows with their number K.
+
+    With s K the noise of each, and b that of a rough density in cosines that are not measured, the squared error of a
+    distribution function is about  s^2 K^2 + b^2 / K:  least where K goes with  s^(-2/3).
+    """
+    noise = 2.0 * values / (math.sqrt(3.0) * people * epsilon)
     on_the_lattice = FULL_WEIGHT / (epsilon * values)
-    return math.floor(max(FEWEST_DEGREES, min(MOST_DEGREES, wanted, on_the_lattice)))
+    return math.floor(max(FEWEST_DEGREES, min(MOST_DEGREES, ROUGHNESS * noise ** (-2 / 3), on_the_lattice)))

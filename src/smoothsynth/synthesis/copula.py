@@ -34,6 +34,8 @@ _FAR = 5.0
 _LEAST_EIGENVALUE = 0.02
 # How far into the range of a column its mean may move, and the least variance, both of standardised values.
 _WITHIN, _LEAST_VARIANCE = 0.9, 0.0625
+# Ranks have told the spread of each column already, and without a cut: of what a cut says beyond, half is believed.
+_OWN_SQUARES = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +55,8 @@ class CutMoments:
     """Moments of rows through a view that cuts them: means as far as noise let them be seen, the covariance as released.
 
     In units of the cube: `units` are those of the view, `noise` is that of the means, `before` are the model's means before.
-    In units of the view: `covariance` and `pair_noise`, the noise of a product; it is Gaussian or not.
+    In units of the view: `covariance` and `pair_noise`, the noise of a product; it is Gaussian or not. `loose` is the noise
+    of the common scale of all variances, relative to it: rows that are cut tell little of it.
     """
 
     view: View
@@ -64,6 +67,11 @@ class CutMoments:
     covariance: Array
     pair_noise: float
     gaussian: bool
+    loose: float
+
+    def length(self, columns: Columns) -> float:
+        """Return the length to which rows were cut, in standard deviations of the columns."""
+        return float(np.mean(self.units / columns.deviations()))
 
     def missing_means(self, rows: Array, weights: Array) -> Array:
         """Return by how much the means of weighted rows are too small, in units of the cube."""
@@ -79,14 +87,10 @@ class CutMoments:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dependence:
-    """What pairs tell: columns, their correlation, and the moments of cut rows that both were moved to.
-
-    `loose` is the noise of the common scale of all variances, relative to it: rows that are cut tell nothing of it.
-    """
+    """What pairs tell: columns, their correlation, and the moments of cut rows that both were moved to."""
 
     columns: Columns
     correlation: Array
-    loose: float
     cut: CutMoments
 
 
@@ -132,8 +136,9 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
         (seen.squares - np.outer(seen.means, seen.means)) / length**2,
         seen.noise / length**2,
         seen.gaussian,
+        loose,
     )
-    return Dependence(columns, correlation, loose, cut)
+    return Dependence(columns, correlation, cut)
 
 
 def shifted(columns: Columns, by: Array) -> Columns:
@@ -199,7 +204,7 @@ def _targets(
     difference = np.diag(seen.squares) - squares
     common = float(difference.mean())
     pooled = common**3 / (common**2 + 2.0 * noise**2 / d)
-    own = shrinkage(difference - common, noise * math.sqrt(2.0)) * (difference - common)
+    own = _OWN_SQUARES * shrinkage(difference - common, noise * math.sqrt(2.0)) * (difference - common)
     second = np.maximum(squares + pooled + own, 0.05 * squares)
     rest = (seen.squares - np.outer(seen.means, seen.means) - covariance) * free
     variances = np.maximum(second - first**2, np.maximum(0.05 * squares, 0.7 * noise))

@@ -12,6 +12,7 @@ are noisier but have no such error. Where the two differ by more than noise can 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,10 +32,13 @@ if TYPE_CHECKING:
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
     from smoothsynth.synthesis.copula import CutMoments
+    from smoothsynth.synthesis.squares import Known
     from smoothsynth.synthesis.stretching import Stretch
 
     Array = NDArray[np.float64]
 
+# So many rows of a table tell what is lacking in it.
+_MOST_LOOKED_AT = 50_000
 # Rows that must keep constraints take longer to place.
 _SIMULATED, _SIMULATED_IN_LIMITS = 6000, 2000
 _ROUNDS, _STEP = 4, 0.8
@@ -43,7 +47,7 @@ _BEYOND_CHANCE = 2.5
 
 
 def hold_cut_moments(
-    columns: Columns, correlation: Array, lengths: NoisyMoments, stretch: Stretch, cut: CutMoments
+    columns: Columns, correlation: Array, lengths: NoisyMoments, stretch: Stretch, cut: CutMoments, *, known: Known
 ) -> tuple[Columns, Array]:
     """Move columns and correlations until rows that have the released lengths have the moments of cut rows that were seen.
 
@@ -64,7 +68,36 @@ def hold_cut_moments(
             correlation = nearest_correlation(correlation + _STEP * lacking)
             drawn = stretch.drawn(count, columns, correlation, generator=seeded(5))
             rows = place(drawn, columns, weights=weights)
-    return scaled(columns, lambda now: wanted - mean_square(now, values)), correlation
+    return scaled(columns, lambda now: wanted - mean_square(now, values), known), correlation
+
+
+def hold_pairs(chosen: Array, columns: Columns, cut: CutMoments) -> Array:
+    """Turn chosen scores until the rows placed by them have the pair moments that were seen, as far as noise let them be.
+
+    Where both lengths and pairs are known well, and rows form clusters, no correlation of the scores to choose from gives
+    the chosen ones the right one. What is lacking is found on the table itself, so that no chance remains in it.
+    """
+    if len(chosen) <= 2 * columns.count:
+        return chosen
+    seen = chosen[:: -(-len(chosen) // _MOST_LOOKED_AT)]
+    if len(seen) < len(chosen):
+        of_chance = 1.0 / (cut.length(columns) ** 2 * math.sqrt(len(seen)))
+        cut = replace(cut, pair_noise=math.hypot(cut.pair_noise, of_chance))
+    flat, free, turned, found = np.full(len(seen), 1.0 / len(seen)), free_pairs(columns), np.eye(columns.count), []
+    for _ in range(_ROUNDS):
+        lacking = cut.missing_correlation(place(seen @ turned, columns), flat, free)
+        found.append((float(np.sum(lacking**2)), turned))
+        if not lacking.any():
+            break
+        now = turned.T @ np.cov(seen.T) @ turned
+        spread = np.sqrt(np.diag(now))
+        try:
+            own = np.linalg.cholesky(now / np.outer(spread, spread))
+        except np.linalg.LinAlgError:
+            break
+        wanted = np.linalg.cholesky(nearest_correlation(own @ own.T + _STEP * lacking))
+        turned = turned @ (np.linalg.solve(own.T, wanted.T) * spread / spread[:, None])
+    return np.asarray(chosen @ min(found, key=lambda one: one[0])[1])
 
 
 def hold_whole_means(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments) -> Columns:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
+    from smoothsynth.synthesis.squares import Known
 
     Array = NDArray[np.float64]
 
@@ -64,30 +65,35 @@ def expected_ranks(columns: Columns, correlation: Array) -> Array:
 
 
 def scale_to_lengths(
-    columns: Columns, correlation: Array, noisy: NoisyMoments, *, known: tuple[float, float] | None
+    columns: Columns, correlation: Array, noisy: NoisyMoments, *, square: tuple[float, float] | None, known: Known
 ) -> Columns:
-    """Scale the variances of all columns together until rows have the right mean square.
+    """Move all columns together until rows have the right mean square.
 
-    That is the mean of the model's rows weighted by the noisy cosines; where one was released before, `known` with its
-    noise, both count by what they are worth.
+    That is the mean of the model's rows weighted by the noisy cosines; where one was released before, `square` with its
+    noise, both count by what they are worth. `known` says what else may be wrong.
     """
     drawn = _simulated(columns, correlation)
 
+    def found(lengths: Array) -> tuple[float, float]:
+        seen, noise = _weighted_mean(lengths, noisy)
+        return (seen, noise) if square is None else between(seen, noise, *square)
+
     def missing(now: Columns) -> float:
         lengths = lengths_of(place(drawn, now))
-        found, noise = _weighted_mean(lengths, noisy)
-        return (found if known is None else between(found, noise, *known)) - float(lengths.mean())
+        return found(lengths)[0] - float(lengths.mean())
 
-    return scaled(columns, missing)
+    _, doubt = found(lengths_of(place(drawn, columns)))
+    return scaled(columns, missing, known, doubt=doubt)
 
 
-def between(found: float, noise: float, known: float, known_noise: float) -> float:
-    """Weigh two means of lengths by their variances; a gap that noise does not explain is an error of the first.
+def between(found: float, noise: float, known: float, known_noise: float) -> tuple[float, float]:
+    """Weigh two means of lengths by their variances, and say with what noise; a gap beyond it is an error of the first.
 
     Few cosines tell little of the tails that a mean hangs on.
     """
     variance = max(noise**2, (found - known) ** 2 - known_noise**2)
-    return (found * known_noise**2 + known * variance) / (known_noise**2 + variance)
+    both = known_noise**2 + variance
+    return (found * known_noise**2 + known * variance) / both, known_noise * math.sqrt(variance / both)
 
 
 def _reach(lengths: Array) -> tuple[float, float]:
@@ -136,7 +142,7 @@ def length_weights(rows: Array, noisy: NoisyMoments, values: Array) -> Array:
     return _flattened(fit_maximum_entropy(seen, values, scale=noisy.deviations).weights)
 
 
-def choose_rows(
+def choose_scores(
     drawn: Array,
     columns: Columns,
     noisy: NoisyMoments,
@@ -144,7 +150,7 @@ def choose_rows(
     *,
     generator: np.random.Generator,  # noqa: TID251
 ) -> Array:
-    """Choose scores so that the rows placed by them have the measured lengths, and place them."""
+    """Choose scores so that the rows placed by them have the measured lengths."""
     rows = place(drawn, columns)
     values = believed(rows, noisy)
     weights = length_weights(rows, noisy, values)
@@ -152,7 +158,7 @@ def choose_rows(
     weights, order = length_weights(rows, noisy, values), _in_order(rows, columns)
     # Any run of candidates is chosen as often as it should be, up to one row: so rows that are alike stand together.
     picked = order[systematic(weights[order], count, generator=generator)]
-    return place(alike(drawn[picked], drawn, weights), columns, generator=generator)
+    return alike(drawn[picked], drawn, weights)
 
 
 def _in_order(rows: Array, columns: Columns) -> NDArray[np.intp]:

@@ -14,16 +14,16 @@ from smoothsynth.blas import one_thread_if_small
 from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.columns import Columns, flat_columns
 from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMoments, learn_pairs
-from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_whole_means
+from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means
 from smoothsynth.synthesis.first_release import hold_first
 from smoothsynth.synthesis.independent import separable
 from smoothsynth.synthesis.known_moments import hold_public
-from smoothsynth.synthesis.lengths import choose_rows, expected_ranks, scale_to_lengths
+from smoothsynth.synthesis.lengths import choose_scores, expected_ranks, scale_to_lengths
 from smoothsynth.synthesis.looks import length_view, rank_view, score_length, score_view
 from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_mean_square
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.ranks import learn_ranks
-from smoothsynth.synthesis.squares import hold_square
+from smoothsynth.synthesis.squares import hold_square, known_so_far
 from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Model:
         if kind == "scores":
             _, known = measured_means(self.columns, self.low)
             found = learn_pairs(self.columns, noisy, known=known)
-            columns = hold_square(found.columns, self.low, loose=found.loose)
+            columns = hold_square(found.columns, self.low, found.cut)
             return replace(self, columns=columns, correlation=found.correlation, cut=found.cut)
         if kind == "lengths":
             return self._learn_lengths(noisy)
@@ -91,11 +91,12 @@ class Model:
 
         Under pure epsilon the mean length is known too from the pooled second moment, measured before.
         """
-        known = None if noisy.measurement.multiplier is not None else pooled_mean_square(self.columns, self.low)
-        columns = scale_to_lengths(self.columns, self.correlation, noisy, known=known)
+        square = None if noisy.measurement.multiplier is not None else pooled_mean_square(self.columns, self.low)
+        known = known_so_far(self.columns, self.low, self.cut)
+        columns = scale_to_lengths(self.columns, self.correlation, noisy, square=square, known=known)
         stretch, correlation = needed_stretch(columns, self.correlation, noisy), self.correlation
         if self.cut is not None:
-            columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, self.cut)
+            columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, self.cut, known=known)
             columns = hold_whole_means(columns, self.low, self.cut)
         return replace(self, lengths=noisy, stretch=stretch, columns=columns, correlation=correlation)
 
@@ -112,7 +113,10 @@ class Model:
             drawn = correlated(scores(count, self.columns.count, generator=generator), self.correlation)
             return place(drawn, self.columns, generator=generator)
         drawn = self.stretch.drawn(many, self.columns, self.correlation, generator=generator)
-        return choose_rows(drawn, self.columns, self.lengths, count, generator=generator)
+        chosen = choose_scores(drawn, self.columns, self.lengths, count, generator=generator)
+        if self.cut is not None and self.columns.limits is None:
+            chosen = hold_pairs(chosen, self.columns, self.cut)
+        return place(chosen, self.columns, generator=generator)
 
 
 def empty_model(schema: Schema) -> Model:

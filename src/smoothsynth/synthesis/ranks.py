@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 # Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density.
-_LOOSE, _MOST_LOOSE = 10.0, 0.3
-# Of the flat share through which ranks were seen this much stays: more would make narrow columns wide.
-_KEPT_FLAT = 0.05
+_LOOSE, _MOST_LOOSE = 4.0, 0.3
+# A flat share is kept of every column, for what noise may hide: this part of the noise of the first cosine, at most so much.
+_HIDDEN, _MOST_FLAT = 0.25, 0.03
 
 
 def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoments]) -> Columns:
@@ -37,24 +37,18 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
     if not lines:
         return columns
     values, deviations = _cosines(columns, noisy)
-    held = noisy.measurement.multiplier is None
-    shrink = _as_a_whole if held or len(lines) == 1 else _common_and_own
-    values[lines], deviations[lines] = shrink(values[lines], deviations[lines])
-    mixed = columns.mixed(FLAT_SHARE)
     degrees = np.arange(1, values.shape[1] + 1)
-    functions = np.cos(np.pi * mixed.middles()[:, None, :] * degrees[:, None])
-    if held:
+    functions = np.cos(np.pi * columns.mixed(FLAT_SHARE).middles()[:, None, :] * degrees[:, None])
+    start = columns.mixed(min(_MOST_FLAT, _HIDDEN * float(deviations[lines, 0].mean())))
+    own = np.einsum("dqg,dg->dq", functions, start.masses)
+    apart, deviations[lines] = _common_and_own((values - own)[lines], deviations[lines])
+    values[lines] = own[lines] + apart
+    if noisy.measurement.multiplier is None:
         means, noise = measured_means(columns, low)
         functions = np.concatenate([functions, columns.places[:, None, :]], axis=1)
         values, deviations = np.column_stack([values, means]), np.column_stack([deviations, noise])
     shares = {mark: columns.share(mark) for mark in columns.groups.marks}
-    return tilt(columns.mixed(_KEPT_FLAT), functions, values, deviations).with_shares(shares)
-
-
-def _as_a_whole(values: Array, deviations: Array) -> tuple[Array, Array]:
-    """Let noise count sqrt(0.5/t^2) times, t^2 = mean of b^2 minus noise^2, for each degree: noise alone says nothing."""
-    signal = np.maximum(np.mean(values**2, axis=0) - np.mean(deviations**2, axis=0), 1e-4)
-    return values, deviations * np.sqrt(0.5 / signal)
+    return tilt(start, functions, values, deviations).with_shares(shares)
 
 
 def _common_and_own(values: Array, deviations: Array) -> tuple[Array, Array]:

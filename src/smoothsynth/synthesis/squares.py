@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothsynth.synthesis.copula import retarget, standard_functions
-from smoothsynth.synthesis.low_moments import measured_square
+from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means, measured_square
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,19 +18,43 @@ if TYPE_CHECKING:
 
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
+    from smoothsynth.synthesis.copula import CutMoments
 
     Array = NDArray[np.float64]
 
 _ROUNDS = 5
 # Below this share of what is to be learned nothing is done.
 _LITTLE = 0.01
+# By such a share all variances together may be wrong beside noise, after rows were cut, and where they never were measured.
+_CUT_SCALE, _UNSEEN_SCALE = 0.3, 0.5
+# Means of cut rows have an error of about their noise beside it (decision 0008).
+_CUT_BIAS, _IN_COMMON = 1.4, 0.5
 
 
-def hold_square(columns: Columns, low: Sequence[NoisyMoments], *, loose: float) -> Columns:
-    """Scale all variances to the mean square that was released first, as far as it is known better than by the pairs.
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """How well it is known, before the mean square is, what it consists of: means (their noise), and the common scale."""
 
-    `loose` is the noise of the common scale that the pairs left, relative to it.
-    """
+    means: Array
+    scale: float
+
+    def of_means(self, means: Array) -> float:
+        """Return the error of the mean of m_i^2: that of each mean by itself, and a half that all may have in common."""
+        each = np.where(self.means < UNKNOWN, np.abs(means) * self.means, 0.0)
+        return 2.0 * math.hypot(math.sqrt(float(np.sum(each**2))) / len(each), _IN_COMMON * float(np.mean(each)))
+
+
+def known_so_far(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments | None) -> Known:
+    """Return what the first release and, if there was one, a release of cut rows tell."""
+    _, first = measured_means(columns, low)
+    if cut is None:
+        return Known(first, _UNSEEN_SCALE)
+    means = 1.0 / np.hypot(1.0 / first, 1.0 / (_CUT_BIAS * cut.noise))
+    return Known(np.where(first < UNKNOWN, means, UNKNOWN), math.hypot(_CUT_SCALE, cut.loose))
+
+
+def hold_square(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments) -> Columns:
+    """Move all columns to the mean square that was released first, as far as it is known better than by cut rows."""
     lines = [c for c in range(columns.count) if c not in columns.groups.marks]
     released, noise = measured_square(columns, low)
     if not lines:
@@ -36,12 +62,12 @@ def hold_square(columns: Columns, low: Sequence[NoisyMoments], *, loose: float) 
 
     apart = released - mean_square(columns, lines)
     # A gap that noise does not explain is an error of the pairs: rows that are cut to a length tell little of their scale.
-    own = max((loose * float(np.mean(columns.deviations()[lines] ** 2))) ** 2, apart**2 - noise**2)
+    own = max((cut.loose * float(np.mean(columns.deviations()[lines] ** 2))) ** 2, apart**2 - noise**2)
     worth = own / (own + noise**2)
     if worth < _LITTLE:
         return columns
     wanted = mean_square(columns, lines) + worth * apart
-    return scaled(columns, lambda now: wanted - mean_square(now, lines))
+    return scaled(columns, lambda now: wanted - mean_square(now, lines), known_so_far(columns, low, cut))
 
 
 def mean_square(columns: Columns, lines: Sequence[int]) -> float:
@@ -49,12 +75,27 @@ def mean_square(columns: Columns, lines: Sequence[int]) -> float:
     return float(np.mean(np.einsum("dg,dg->d", columns.masses, columns.places**2)[list(lines)]))
 
 
-def scaled(columns: Columns, missing: Callable[[Columns], float]) -> Columns:
-    """Scale the variances of all columns together until nothing is missing of the mean square."""
+def scaled(columns: Columns, missing: Callable[[Columns], float], known: Known, *, doubt: float = 0.0) -> Columns:
+    """Move all columns together until nothing is missing of the mean square: their means, and their variances.
+
+    A mean square t = mean of (m_i^2 + v_i) may be off because the means are, because all variances are, by a share of
+    them, or because of its own noise, the `doubt`. What is missing is shared by the squares of the three; the last part
+    stays missing. Means m_i with noise s_i move by m_i s_i^2 times a common factor.
+    """
     functions, first, second = standard_functions(columns)
-    spread = float(np.mean(columns.deviations() ** 2))
-    start, factor = columns, 1.0
+    deviations, means = columns.deviations(), columns.means()
+    spread = float(np.mean(deviations**2))
+    ways = np.where(known.means < UNKNOWN, means * known.means**2, 0.0)
+    errors = np.array([known.of_means(means), known.scale * spread, doubt]) ** 2
+    shares = errors / max(float(errors.sum()), 1e-300)
+    ways *= columns.count / max(2.0 * float(ways @ means), 1e-300)
+    start, factor, moved, gap = columns, 1.0, 0.0, missing(columns)
+    doubted = shares[2] * gap
     for _ in range(_ROUNDS):
-        factor = float(np.clip(factor * (1.0 + missing(columns) / spread), 0.3, 3.0))
-        columns = retarget(start, functions, first, second * factor)
+        believed = (gap - doubted) / max(float(shares[:2].sum()), 1e-300)
+        factor = float(np.clip(factor * (1.0 + shares[1] * believed / spread), 0.3, 3.0))
+        moved += shares[0] * believed
+        there = first + moved * ways / deviations
+        columns = retarget(start, functions, there, (second - first**2) * factor + there**2)
+        gap = missing(columns)
     return columns

@@ -10,12 +10,13 @@ from smoothsynth.basis import term_feature
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.copula import CutMoments, free_pairs, shifted
-from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_whole_means
+from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means
 from smoothsynth.synthesis.lengths import expected_ranks
 from smoothsynth.synthesis.looks import length_view, score_view
 from smoothsynth.synthesis.model import Model
 from smoothsynth.synthesis.placing import place, scores
 from smoothsynth.synthesis.sample import generator
+from smoothsynth.synthesis.squares import known_so_far
 from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 
 COLUMNS, ROWS = 20, 6000
@@ -43,7 +44,7 @@ def seen_cut(points, columns, length, *, noise=1e-4):
     seen = view.of(points)
     covariance = np.cov(seen.T, bias=True)
     units = length * columns.deviations()
-    return CutMoments(view, seen.mean(axis=0), units, noise * units, columns.means(), covariance, noise, True)
+    return CutMoments(view, seen.mean(axis=0), units, noise * units, columns.means(), covariance, noise, True, noise)
 
 
 def as_pairs_would(columns, cut):
@@ -63,7 +64,7 @@ def test_means_come_nearer_once_it_is_known_which_rows_are_long():
     before = as_pairs_would(true, cut)
     lengths = lengths_of(points, before)
     stretch = needed_stretch(before, np.eye(COLUMNS), lengths)
-    after, _ = hold_cut_moments(before, np.eye(COLUMNS), lengths, stretch, cut)
+    after, _ = hold_cut_moments(before, np.eye(COLUMNS), lengths, stretch, cut, known=known_so_far(before, [], cut))
     error = [float(np.abs(c.means() - true.means()).mean()) for c in (before, after)]
     assert error[0] > 0.01
     assert error[1] < 0.6 * error[0]
@@ -76,9 +77,9 @@ def test_what_has_its_means_already_stays():
     cut = seen_cut(points, columns, length)
     np.testing.assert_allclose(cut.missing_means(points, np.full(ROWS, 1 / ROWS)), 0.0, atol=1e-12)
     lengths = lengths_of(points, columns)
-    held, correlation = hold_cut_moments(
-        columns, np.eye(COLUMNS), lengths, needed_stretch(columns, np.eye(COLUMNS), lengths), cut
-    )
+    stretch = needed_stretch(columns, np.eye(COLUMNS), lengths)
+    known = known_so_far(columns, [], cut)
+    held, correlation = hold_cut_moments(columns, np.eye(COLUMNS), lengths, stretch, cut, known=known)
     np.testing.assert_allclose(held.means(), columns.means(), atol=0.05 * columns.deviations().mean())
     np.testing.assert_allclose(correlation, np.eye(COLUMNS), atol=0.05)
 
@@ -95,13 +96,45 @@ def test_correlations_that_chosen_rows_lack_are_restored():
     cut, true = seen_cut(points, columns, length), np.corrcoef(points.T)
     start = 0.6 * true + 0.4 * np.eye(COLUMNS)
     lengths = lengths_of(points, columns)
-    held, correlation = hold_cut_moments(columns, start, lengths, Stretch(), cut)
+    held, correlation = hold_cut_moments(columns, start, lengths, Stretch(), cut, known=known_so_far(columns, [], cut))
     drawn = [
         Model(c, r, lengths=lengths).rows(ROWS, generator=generator(1))
         for c, r in ((columns, start), (held, correlation))
     ]
     error = [np.abs(np.corrcoef(rows.T) - true).mean() for rows in drawn]
     assert error[1] < 0.5 * error[0]
+
+
+def alike_by(correlation, count=ROWS):
+    """Return scores of which each two columns have this correlation, exactly."""
+    wanted = correlation + (1.0 - correlation) * np.eye(COLUMNS)
+    return scores(count, COLUMNS, generator=generator(4)) @ np.linalg.cholesky(wanted).T
+
+
+def test_chosen_rows_are_turned_to_the_pairs_that_were_seen():
+    """Three clusters, 100,000 x 6, had correlations 0.023 off after the choice by lengths, and 0.003 before it."""
+    columns = skewed_columns()
+    true = place(alike_by(0.6), columns)
+    cut = seen_cut(true, columns, np.sqrt(3.0 * COLUMNS), noise=1e-5)
+    held = place(hold_pairs(alike_by(0.3), columns, cut), columns)
+    np.testing.assert_allclose(np.corrcoef(held.T), np.corrcoef(true.T), atol=0.02)
+    np.testing.assert_allclose(held.mean(axis=0), true.mean(axis=0), atol=1e-3)
+
+
+def test_a_large_table_is_looked_at_in_part(monkeypatch):
+    columns, monkey = skewed_columns(), "smoothsynth.synthesis.cut_moments._MOST_LOOKED_AT"
+    cut = seen_cut(place(alike_by(0.6), columns), columns, np.sqrt(3.0 * COLUMNS), noise=1e-5)
+    monkeypatch.setattr(monkey, ROWS // 4)
+    held = hold_pairs(alike_by(0.3), columns, cut)
+    assert len(held) == ROWS
+    assert np.corrcoef(held.T)[0, 1] == pytest.approx(0.6, abs=0.05)
+
+
+@pytest.mark.parametrize("count", [ROWS, 30])
+def test_chosen_rows_that_lack_nothing_or_are_few_stay(count):
+    columns, chosen = skewed_columns(), alike_by(0.6)
+    cut = seen_cut(place(chosen, columns), columns, np.sqrt(3.0 * COLUMNS))
+    np.testing.assert_array_equal(hold_pairs(chosen[:count], columns, cut), chosen[:count])
 
 
 def test_what_rows_lack_within_noise_is_not_added():

@@ -112,10 +112,10 @@ def test_a_column_on_one_value_has_no_middle_to_speak_of():
 
 
 def test_two_means_of_lengths_count_by_their_noise_as_far_as_they_agree():
-    assert between(0.50, 0.001, 0.51, 0.01) == pytest.approx(0.50, abs=0.001)
-    assert between(0.50, 0.01, 0.51, 0.001) == pytest.approx(0.51, abs=0.001)
+    assert between(0.50, 0.001, 0.51, 0.01) == pytest.approx((0.50, 0.001), abs=0.001)
+    assert between(0.50, 0.01, 0.51, 0.001) == pytest.approx((0.51, 0.001), abs=0.001)
     # Twenty times the noise apart: the cosines missed a tail.
-    assert between(0.50, 0.001, 0.70, 0.01) == pytest.approx(0.70, abs=0.001)
+    assert between(0.50, 0.001, 0.70, 0.01) == pytest.approx((0.70, 0.01), abs=0.001)
 
 
 def test_lengths_are_believed_as_far_as_they_are_more_than_noise():
