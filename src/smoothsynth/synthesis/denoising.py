@@ -25,6 +25,8 @@ _TRACY_WIDOM = 2.4
 # The probability that noise alone makes any entry stand out.
 _BY_CHANCE = 0.05
 _SPLITS, _SPLIT = 6, 0.5
+# What is kept is made no larger than so: if more is lacking, it is not of this kind.
+_MOST_SCALED = 1.25
 
 
 def denoise(matrix: Array, noise: float, *, gaussian: bool = True) -> Array:
@@ -34,7 +36,7 @@ def denoise(matrix: Array, noise: float, *, gaussian: bool = True) -> Array:
     of each other, so what is read from the first may be judged by the second (Oliveira, Lei and Tibshirani 2021).
     """
     if not gaussian or len(matrix) < 3:
-        return spread(matrix, noise)
+        return _as_large(spread(matrix, noise), matrix, noise)
     drawing, off = generator(0), ~np.eye(len(matrix), dtype=bool)
     losses = np.zeros(2)
     for _ in range(_SPLITS):
@@ -43,7 +45,22 @@ def denoise(matrix: Array, noise: float, *, gaussian: bool = True) -> Array:
         seen, other = matrix + _SPLIT * extra, matrix - extra / _SPLIT
         for i, read in enumerate((spread, sparse)):
             losses[i] += np.mean((read(seen, noise * math.hypot(1.0, _SPLIT)) - other)[off] ** 2)
-    return (spread if losses[0] <= losses[1] else sparse)(matrix, noise)
+    read = spread if losses[0] <= losses[1] else sparse
+    return _as_large(read(matrix, noise), matrix, noise)
+
+
+def _as_large(kept: Array, matrix: Array, noise: float) -> Array:
+    """Scale what is kept to the sum of squares that the matrix has without its noise, never down.
+
+    Shrinking makes each entry nearest to the truth and all of them together too small, and kernels of many columns hang on
+    how large they are together: all would err to the same side.
+    """
+    off = ~np.eye(len(matrix), dtype=bool)
+    own = float(np.sum(kept[off] ** 2))
+    if own == 0.0:
+        return kept
+    without_noise = float(np.sum(matrix[off] ** 2)) - noise**2 * int(np.sum(off))
+    return np.asarray(kept * min(math.sqrt(max(without_noise / own, 1.0)), _MOST_SCALED))
 
 
 def spread(matrix: Array, noise: float) -> Array:
