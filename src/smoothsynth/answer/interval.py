@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # How far the private mean of an unmeasured function may be off, in its standard deviations: for one column or a product
 # of two, RELATIVE times what is left open of it; for higher products of two and of three, JOINT times how wrong the model
 # was about the lengths of rows, or UNKNOWN if those were not measured; for what is left, half of that. All within limits.
-RELATIVE, JOINT, UNKNOWN, LEAST, MOST = 0.8, 2.0, 0.4, 0.1, 0.7
+RELATIVE, JOINT, UNKNOWN, LEAST, MOST = 0.8, 3.0, 0.4, 0.1, 1.0
 # Lengths that are as expected do not show that nothing else is strange: rows on rings have them too.
 LEAST_JOINT = 0.3
 # The same for what is left of functions with jumps: of fine structure, such as values that many rows share, nothing is known.
