@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     Condition = Mapping[str, Any] | Callable[[pa.Table], Any]
 
 _FEWEST_DRAWN, _PATIENCE, _MOST_DRAWN = 4_096, 50_000, 4_000_000
+# The last few releases drawn from, with their models: releases are held, so an identity is not used again.
+_MOST_KEPT = 4
+_kept: dict[int, tuple[Release, Model]] = {}
 
 
 def sample(release: Release, rows: int, *, where: Condition | None = None, seed: int | None = None) -> pa.Table:
@@ -42,7 +45,7 @@ def sample(release: Release, rows: int, *, where: Condition | None = None, seed:
 
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= _MOST_DRAWN:
         raise PlanError(f"The number of rows must be a whole number from 1 to {_MOST_DRAWN:,}; found {rows!r:.40}.")
-    model, randomness = learned_model(release), generator(seed)
+    model, randomness = _model_of(release), generator(seed)
     if where is None:
         return _drawn(release, model, rows, randomness)
     found: list[pa.Table] = []
@@ -61,8 +64,18 @@ def sample(release: Release, rows: int, *, where: Condition | None = None, seed:
     return pa.concat_tables(found).slice(0, rows)
 
 
-def learned_model(release: Release) -> Model:
-    """Return the model that has learned from all moments of a release."""
+def _model_of(release: Release) -> Model:
+    """Return the model of a release, learned once as long as it is among the last few drawn from."""
+    found = _kept.get(id(release))
+    if found is None:
+        found = (release, _learned_model(release))
+        while len(_kept) >= _MOST_KEPT:
+            _kept.pop(next(iter(_kept)), None)
+        _kept[id(release)] = found
+    return found[1]
+
+
+def _learned_model(release: Release) -> Model:
     if not any(noisy.measurement.view is not None for noisy in release.moments) and release.receipt.method != "auto":
         raise PlanError(
             "This release was made by weighing candidates: its rows are all there is. Use method='auto' for a model."

@@ -1,9 +1,12 @@
+import copy
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth import sampling
 
 SCHEMA = ss.Schema({"age": ss.Number(0, 100), "sex": ss.Category(["f", "m"]), "pulse": ss.Integer(30, 200)})
 
@@ -22,6 +25,25 @@ def test_more_rows_are_like_the_released_ones(release):
     assert more.schema.names == release.to_arrow().schema.names
     assert np.mean(more["age"].to_numpy()) == pytest.approx(np.mean(release.to_arrow()["age"].to_numpy()), abs=1.0)
     assert more.equals(release.sample(9_000, seed=3))
+
+
+def test_a_model_is_learned_once(release, monkeypatch):
+    first = release.sample(100, seed=1)
+
+    def again(_schema):
+        raise AssertionError("learned again")
+
+    monkeypatch.setattr("smoothsynth.sampling.empty_model", again)
+    assert release.sample(100, seed=1).equals(first)
+    other = copy.copy(release)
+    with pytest.raises(AssertionError, match="learned again"):
+        other.sample(100, seed=1)
+
+
+def test_only_the_last_few_models_are_kept(release):
+    for _ in range(6):
+        copy.copy(release).sample(10, seed=1)
+    assert len(sampling._kept) == sampling._MOST_KEPT
 
 
 def test_rows_that_fit(release):

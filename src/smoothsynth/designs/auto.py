@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from smoothsynth.schema import Schema
 
 # Above this noise of the means, in half ranges, a first Gaussian stage cannot find the data within its bounds.
-MOST_LOW_NOISE = 0.4
+MOST_LOW_NOISE = 1.0
 
 
 def auto_design(
