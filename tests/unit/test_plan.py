@@ -82,13 +82,13 @@ def test_noise_falls_with_rows_and_epsilon_and_grows_with_rows_per_person():
 
 
 def test_what_means_need_no_longer_goes_to_ranks_under_pure_epsilon():
-    """Means that are known as well as chance lets n rows know them give their share up, but never all of it."""
+    """Means that are known better than chance lets n rows know them give their share up, but never all of it."""
 
     def shares(rows, epsilon=1.0):
         plan = ss.plan(numbers(6), rows, epsilon=epsilon)
         return dict(zip(("means", "square", "ranks"), [m.epsilon / epsilon for m in plan.measurements], strict=False))
 
-    few, many, most = shares(5_000), shares(20_000), shares(10_000_000)
+    few, many, most = shares(5_000), shares(60_000), shares(10_000_000)
     assert few["ranks"] < many["ranks"] < most["ranks"]
     assert few["means"] > many["means"] > most["means"] > few["means"] / 4
     assert sum(few.values()) == pytest.approx(sum(most.values()))

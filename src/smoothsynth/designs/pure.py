@@ -22,9 +22,9 @@ LENGTH_DEGREES = 3
 FEWEST_DEGREES, MOST_DEGREES, ROUGHNESS = 3, 24, 0.2
 # Ranks, lengths and pairs are bought only if their noise stays below.
 MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.2, 0.25, 0.08
-# Means need not be known better than this over sqrt(n), about what chance makes of n rows: up to two thirds of what
+# Means need not be known better than this over sqrt(n), half of what chance makes of n rows: up to two thirds of what
 # they and T_2 would have beyond that is for ranks.
-ENOUGH, LEAST_FIRST = 0.3, 1 / 3
+ENOUGH, LEAST_FIRST = 0.15, 1 / 3
 # The share of ranks in a table of one column, where nothing else matters.
 ALONE = 0.6
 # The weight of the means beside the pairs, over sqrt(d).
