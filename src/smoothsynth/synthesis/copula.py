@@ -120,7 +120,7 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
         variances = np.maximum(np.diag(covariance), 1e-12)
         change = target.correlation - covariance / np.sqrt(np.outer(variances, variances))
         correlation = nearest_correlation(correlation + change * free)
-        first, second = _reachable(start, functions, first, second)
+        first, second = reachable(start, functions, first, second)
         columns = _moved(start, functions, first, second)
         rows = view.of(place(correlated(drawn, correlation), columns)) * length
         means, squares, covariance = _moments(rows)
@@ -145,10 +145,10 @@ def shifted(columns: Columns, by: Array) -> Columns:
     """Move the means of columns, and the shares of levels and marks; variances stay."""
     functions, first, second = standard_functions(columns)
     moved = first + by / columns.deviations()
-    return _moved(columns, functions, *_reachable(columns, functions, moved, second - first**2 + moved**2))
+    return _moved(columns, functions, *reachable(columns, functions, moved, second - first**2 + moved**2))
 
 
-def _reachable(columns: Columns, functions: Array, first: Array, second: Array) -> tuple[Array, Array]:
+def reachable(columns: Columns, functions: Array, first: Array, second: Array) -> tuple[Array, Array]:
     """Keep means of y inside its range and variances from vanishing: no noise may put a whole column on one value."""
     possible = columns.base > 0.0
     low = np.where(possible, functions[:, 0], np.inf).min(axis=1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.synthesis.copula import retarget, standard_functions
+from smoothsynth.synthesis.copula import reachable, retarget, standard_functions
 from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means, measured_square
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def scaled(columns: Columns, missing: Callable[[Columns], float], known: Known, 
         believed = (gap - doubted) / max(float(shares[:2].sum()), 1e-300)
         factor = float(np.clip(factor * (1.0 + shares[1] * believed / spread), 0.3, 3.0))
         moved += shares[0] * believed
-        there = first + moved * ways / deviations
+        there, _ = reachable(start, functions, first + moved * ways / deviations, second)
         columns = retarget(start, functions, there, (second - first**2) * factor + there**2)
         gap = missing(columns)
     return columns

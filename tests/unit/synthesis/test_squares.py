@@ -53,6 +53,14 @@ def test_marks_and_unmeasured_means_are_not_shifted():
     assert np.all(after.means()[4:] > columns.means()[4:] + 0.005)
 
 
+@pytest.mark.parametrize("by", [0.3, -0.3])
+def test_no_gap_puts_a_column_on_one_value(by):
+    columns = normal_columns(-0.9, 0.05)
+    after = moved(columns, by, known(0.5, 0.1))
+    assert np.all(after.deviations() > 0.2 * columns.deviations())
+    assert np.all(np.abs(after.means()) < 0.99)
+
+
 @pytest.mark.parametrize("doubt", [0.0, 0.01, 0.1])
 def test_what_is_doubted_stays_missing(doubt):
     columns = normal_columns(0.0, 0.25)
