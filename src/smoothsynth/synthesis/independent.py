@@ -4,7 +4,8 @@ Over densities p = prod_i p_i on the cube, with flat base measures mu_i,
 
     minimise  kappa KL(p || mu) + sum_r (E_p phi_r - b_r)^2 / (2 s_r^2)
 
-for features phi_r that are means of single-coordinate terms (pooled ones too). The solution is
+for features phi_r that are means of single-coordinate terms (pooled ones too), each term weighted by the share of rows in
+which its value is there. The solution is
 p_i(x) ~ exp(sum_k theta_ik T_k(x)) with theta = A lambda, and lambda minimises the convex dual
 
     sum_i log int exp(theta_i . T) dmu_i  -  lambda . b  +  kappa sum_r s_r^2 lambda_r^2 / 2.
@@ -39,12 +40,15 @@ def separable(feature: Feature) -> bool:
 
 
 def fit_independent(
-    columns: Columns, features: Sequence[Feature], values: Array, scale: Array, *, flatness: float = 1.0
+    columns: Columns, features: Sequence[Feature], values: Array, scale: Array, *, there: Array, flatness: float = 1.0
 ) -> Columns:
-    """Solve the dual above by Newton's method with a line search; the features must be separable."""
+    """Solve the dual above by Newton's method with a line search; the features must be separable.
+
+    `there` is the share of rows that have a value, for each coordinate: the part of a moment that is due to its density.
+    """
     degree = max(feature.degree for feature in features)
     bases = np.stack([chebyshev(places[:, None], degree)[1:, 0] for places in columns.places])
-    links = _links(features, columns.count, degree)
+    links = _links(features, columns.count, degree) * there[:, None, None]
     problem = _Dual(bases, links, values, flatness * scale**2, columns.base)
     dual = np.zeros(len(features))
     converged, taken = False, 0

@@ -38,11 +38,16 @@ UNKNOWN = 1e3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Low:
-    """Moments that are sums over columns of numbers, with their noise."""
+    """Moments that are sums over columns of numbers, with their noise.
+
+    What missing values add is taken out, T_k(0) = cos(k pi / 2) for each: a moment is the mean over its terms of
+    `there` times the mean of T_k where a value is there, with `there` the share of such rows of a coordinate.
+    """
 
     features: tuple[Feature, ...]
     values: Array
     deviations: Array
+    there: Array
 
     @property
     def pooled(self) -> bool:
@@ -61,6 +66,13 @@ class _Low:
             tuple(pooled(int(degree), self.columns) for degree in np.unique(degrees)),
             np.array([self.values[chosen].mean() for chosen in of]),
             np.array([math.sqrt(np.sum(self.deviations[chosen] ** 2)) / np.sum(chosen) for chosen in of]),
+            self.there,
+        )
+
+    def fit(self, columns: Columns, *, flatness: float) -> Columns:
+        """Tilt densities until they have the moments."""
+        return fit_independent(
+            columns, self.features, self.values, self.deviations, there=self.there, flatness=flatness
         )
 
     def without_averages(self) -> _Low:
@@ -78,21 +90,18 @@ def learn_low(columns: Columns, low: Sequence[NoisyMoments]) -> Columns:
         return columns
     start = columns
     if len(found.columns) > 1:
-        averages = found.averages()
         # One tilt for all columns: the flatness of all together counts as that of one.
-        common = fit_independent(
-            columns, averages.features, averages.values, averages.deviations, flatness=1.0 / len(found.columns)
-        )
+        common = found.averages().fit(columns, flatness=1.0 / len(found.columns))
         start, found = replace(common, base=common.masses), found.without_averages()
-    flatness = _POOLED_FLATNESS if found.pooled else 1.0
-    fitted = fit_independent(start, found.features, found.values, found.deviations, flatness=flatness)
+    fitted = found.fit(start, flatness=_POOLED_FLATNESS if found.pooled else 1.0)
     shares = {mark: columns.share(mark) for mark in columns.groups.marks}
     return replace(fitted, base=columns.base).with_shares(shares)
 
 
 def _low_of(columns: Columns, low: Sequence[NoisyMoments]) -> _Low | None:
+    missing = np.array([missing_share(columns, c) for c in range(columns.count)])
     parts = [
-        (feature, *_where_there(columns, feature, value, deviation))
+        (feature, value - _centre(feature) * float(np.mean([missing[term[0][0]] for term in feature.terms])), deviation)
         for noisy in low
         for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True)
         if separable(feature) and feature.terms[0][0][0] not in columns.groups.marks
@@ -100,13 +109,12 @@ def _low_of(columns: Columns, low: Sequence[NoisyMoments]) -> _Low | None:
     if not parts:
         return None
     features, values, deviations = zip(*parts, strict=True)
-    return _Low(features, np.array(values), np.array(deviations))
+    return _Low(features, np.array(values), np.array(deviations), 1.0 - missing)
 
 
-def _where_there(columns: Columns, feature: Feature, value: float, deviation: float) -> tuple[float, float]:
-    """Return the moment of the rows whose value is there; T_k(0) = cos(k pi / 2) is that of a missing one."""
-    missing = float(np.mean([missing_share(columns, term[0][0]) for term in feature.terms]))
-    return where_there(value, deviation, missing=missing, centre=math.cos(feature.degree * math.pi / 2.0))
+def _centre(feature: Feature) -> float:
+    """Return T_k(0), what a missing value adds."""
+    return math.cos(feature.degree * math.pi / 2.0)
 
 
 def first_moments(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
@@ -120,7 +128,8 @@ def first_moments(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array,
             coordinate, degree = feature.terms[0][0]
             single = separable(feature) and not feature.pooled and degree <= 2
             if single and coordinate not in columns.groups.marks:
-                found = _where_there(columns, feature, value, deviation)
+                missing = missing_share(columns, coordinate)
+                found = where_there(value, deviation, missing=missing, centre=_centre(feature))
                 moments[coordinate, degree - 1], deviations[coordinate, degree - 1] = found
     return moments, deviations
 
@@ -132,12 +141,12 @@ def measured_means(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array
 
 
 def measured_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[float, float]:
-    """Return the mean of x^2 = (T_2 + 1)/2 over all columns of numbers, as first released, with its noise."""
+    """Return the mean of x^2 = (T_2 + 1)/2 over all columns of numbers, as first released, 0 where missing; and its noise."""
     found = _low_of(columns, low)
     if found is None or max(feature.degree for feature in found.features) < 2:
         return 0.0, UNKNOWN
-    averages = found.averages()
-    return (float(averages.values[-1]) + 1.0) / 2.0, float(averages.deviations[-1]) / 2.0
+    averages, there = found.averages(), float(np.mean(found.there[list(found.columns)]))
+    return (float(averages.values[-1]) + there) / 2.0, float(averages.deviations[-1]) / 2.0
 
 
 def pooled_mean_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[float, float]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from smoothsynth.synthesis.copula import reachable, retarget, standard_functions
 from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means, measured_square
+from smoothsynth.synthesis.shares import missing_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,8 @@ _ROUNDS = 5
 _LITTLE = 0.01
 # By such a share all variances together may be wrong beside noise, after rows were cut, and where they never were measured.
 _CUT_SCALE, _UNSEEN_SCALE = 0.3, 0.5
+# Ranks, uncut, tell spreads too: no more than so many times their noise.
+_RANKS_SCALE = 3.0
 # Means of cut rows have an error of about their noise beside it (decision 0008).
 _CUT_BIAS, _IN_COMMON = 1.4, 0.5
 
@@ -37,23 +40,37 @@ class Known:
 
     means: Array
     scale: float
+    of_ranks: float = math.inf
 
     def of_means(self, means: Array) -> float:
         """Return the error of the mean of m_i^2: that of each mean by itself, and a half that all may have in common."""
         each = np.where(self.means < UNKNOWN, np.abs(means) * self.means, 0.0)
         return 2.0 * math.hypot(math.sqrt(float(np.sum(each**2))) / len(each), _IN_COMMON * float(np.mean(each)))
 
+    def shares(self, means: Array, spread: float, doubt: float) -> tuple[float, float, float]:
+        """Share what is missing of a mean square between the means, the scale of variances, and its own noise."""
+        of_means, of_scale = self.of_means(means) ** 2, (self.scale * spread) ** 2
+        doubted = doubt**2 / max(of_means + of_scale + doubt**2, 1e-300)
+        narrow = min(of_scale, (self.of_ranks * spread) ** 2)
+        moved = of_means / max(of_means + narrow, 1e-300)
+        return (1.0 - doubted) * moved, (1.0 - doubted) * (1.0 - moved), doubted
 
-def known_so_far(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments | None) -> Known:
-    """Return what the first release and, if there was one, a release of cut rows tell."""
+
+def known_so_far(
+    columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments | None, rank_noise: float = math.inf
+) -> Known:
+    """Return what the first release, ranks and, if there was one, a release of cut rows tell."""
     _, first = measured_means(columns, low)
+    of_ranks = _RANKS_SCALE * rank_noise
     if cut is None:
-        return Known(first, _UNSEEN_SCALE)
+        return Known(first, _UNSEEN_SCALE, of_ranks)
     means = 1.0 / np.hypot(1.0 / first, 1.0 / (_CUT_BIAS * cut.noise))
-    return Known(np.where(first < UNKNOWN, means, UNKNOWN), math.hypot(_CUT_SCALE, cut.loose))
+    return Known(np.where(first < UNKNOWN, means, UNKNOWN), math.hypot(_CUT_SCALE, cut.loose), of_ranks)
 
 
-def hold_square(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments) -> Columns:
+def hold_square(
+    columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments, rank_noise: float = math.inf
+) -> Columns:
     """Move all columns to the mean square that was released first, as far as it is known better than by cut rows."""
     lines = [c for c in range(columns.count) if c not in columns.groups.marks]
     released, noise = measured_square(columns, low)
@@ -67,12 +84,14 @@ def hold_square(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments) 
     if worth < _LITTLE:
         return columns
     wanted = mean_square(columns, lines) + worth * apart
-    return scaled(columns, lambda now: wanted - mean_square(now, lines), known_so_far(columns, low, cut))
+    known = known_so_far(columns, low, cut, rank_noise)
+    return scaled(columns, lambda now: wanted - mean_square(now, lines), known)
 
 
 def mean_square(columns: Columns, lines: Sequence[int]) -> float:
-    """Return the mean of x^2 over these columns."""
-    return float(np.mean(np.einsum("dg,dg->d", columns.masses, columns.places**2)[list(lines)]))
+    """Return the mean of x^2 over these columns, 0 where a value is missing."""
+    squares = np.einsum("dg,dg->d", columns.masses, columns.places**2)
+    return float(np.mean([(1.0 - missing_share(columns, c)) * squares[c] for c in lines]))
 
 
 def scaled(columns: Columns, missing: Callable[[Columns], float], known: Known, *, doubt: float = 0.0) -> Columns:
@@ -86,13 +105,12 @@ def scaled(columns: Columns, missing: Callable[[Columns], float], known: Known, 
     deviations, means = columns.deviations(), columns.means()
     spread = float(np.mean(deviations**2))
     ways = np.where(known.means < UNKNOWN, means * known.means**2, 0.0)
-    errors = np.array([known.of_means(means), known.scale * spread, doubt]) ** 2
-    shares = errors / max(float(errors.sum()), 1e-300)
+    shares = known.shares(means, spread, doubt)
     ways *= columns.count / max(2.0 * float(ways @ means), 1e-300)
     start, factor, moved, gap = columns, 1.0, 0.0, missing(columns)
     doubted = shares[2] * gap
     for _ in range(_ROUNDS):
-        believed = (gap - doubted) / max(float(shares[:2].sum()), 1e-300)
+        believed = (gap - doubted) / max(shares[0] + shares[1], 1e-300)
         factor = float(np.clip(factor * (1.0 + shares[1] * believed / spread), 0.3, 3.0))
         moved += shares[0] * believed
         there, _ = reachable(start, functions, first + moved * ways / deviations, second)

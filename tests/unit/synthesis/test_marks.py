@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.moments import NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
+from smoothsynth.synthesis.model import empty_model
 from smoothsynth.synthesis.placing import choose_levels, place, scores
 from smoothsynth.synthesis.shares import where_there
 
@@ -85,3 +87,23 @@ def test_a_table_of_categories_only(table):
     made = ss.release(table[["ward"]], schema=schema, epsilon=1.0, seed=1).to_pandas()
     shares = made.ward.value_counts(normalize=True)
     assert shares["a"] == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_mean_square_of_columns_of_which_one_is_half_missing():
+    """Once all columns were taken to be there alike, and half of a far one missing left no spread to any (0.0025 for 0.2)."""
+    schema = ss.Schema({"a": ss.Number(-1, 1, nullable=True), "b": ss.Number(-1, 1)})
+    rng, rows = np.random.default_rng(1), 40_000
+    missing = rng.random(rows) < 0.5
+    a = np.where(missing, 0.0, rng.normal(0.5, 0.1, rows))
+    points = np.stack([a, missing.astype(float), rng.normal(0.0, 0.2, rows)], axis=1)
+    plan = ss.plan(schema, rows, epsilon=50.0)
+    model = empty_model(schema)
+    for measurement in plan.measurements[:2]:
+        exact = measurement.evaluate(points).mean(axis=0) * rows * np.array(measurement.weights)
+        model = model.learn(None, NoisyMoments(measurement, rows, tuple(map(int, np.rint(exact)))))
+    columns = model.columns
+    assert columns.means() == pytest.approx([0.5, 0.5, 0.0], abs=0.01)
+    # Only their mean square is known: together the spreads are right.
+    deviations = columns.deviations()[[0, 2]]
+    assert 0.5 * deviations[0] ** 2 + deviations[1] ** 2 == pytest.approx(0.5 * 0.1**2 + 0.2**2, rel=0.1)
+    assert deviations.min() > 0.1
