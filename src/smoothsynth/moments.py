@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth import privacy
-from smoothsynth.basis import Feature, Term, evaluate
+from smoothsynth.basis import Feature, Term
 from smoothsynth.errors import PlanError
 from smoothsynth.lattice import LATTICE
 from smoothsynth.sensitivity import (
@@ -27,8 +27,11 @@ from smoothsynth.sensitivity import (
     linf_sensitivity,
     short_rows_l1,
     short_rows_l2,
+    soft_counts_l1,
+    soft_counts_l2,
 )
-from smoothsynth.view import View
+from smoothsynth.soft_counts import check_counts
+from smoothsynth.view import View, evaluate_through
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,6 +85,8 @@ class Measurement:
             and self._coordinates() != set(range(len(self.view.knots)))
         ):
             raise PlanError("A view with a radius needs features of all coordinates: a row's length is that of all.")
+        if self._counted:
+            check_counts(self.features, self._counted)
         if min(self.weights) < 1 or self.rows_per_person < 1:
             raise PlanError("Weights and rows_per_person are whole numbers of at least 1.")
         grouped = [c for group in self.exclusive for c in group]
@@ -104,8 +109,13 @@ class Measurement:
         higher-degree term at most `_rounding`; with linf both are exact (docs/proofs/exactness.md).
         """
         if self.mechanism == "cube":
-            return linf_sensitivity(self.features, self.weights, self._marks) * self.rows_per_person
-        slack = [1.0 + 2.0 * self.rows_per_person * w * _rounding(f) for f, w in self._pairs]
+            most = max(self.weights) if self._counted else linf_sensitivity(self.features, self.weights, self._marks)
+            return most * self.rows_per_person
+        # Soft counts are whole numbers to begin with.
+        exact_lattice = self._counted is not None
+        slack = [
+            1.0 + (0.0 if exact_lattice else 2.0 * self.rows_per_person * w * _rounding(f)) for f, w in self._pairs
+        ]
         if self.mechanism == "discrete laplace":
             exact, extra = self._l1(), math.fsum(slack)
         else:
@@ -125,7 +135,7 @@ class Measurement:
 
     def evaluate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the (points, features) matrix of what is measured, seen through the view."""
-        return evaluate(self.features, points if self.view is None else self.view.of(points))
+        return evaluate_through(self.view, self.features, points)
 
     def deviations(self, rows: int) -> NDArray[np.float64]:
         """Return the standard deviation of the noise of each moment."""
@@ -134,12 +144,21 @@ class Measurement:
     def _coordinates(self) -> set[int]:
         return {c for feature in self.features for term in feature.terms for c, _ in term}
 
+    @property
+    def _counted(self) -> int | None:
+        """How many soft counts there are of a coordinate, if those are measured."""
+        return None if self.view is None else self.view.counts
+
     def _l1(self) -> float:
+        if self._counted:
+            return soft_counts_l1(self.features, self.weights)
         radius = None if self.view is None else self.view.radius
         bound = l1_sensitivity(self.features, self.weights, self._marks)
         return bound if radius is None else min(bound, short_rows_l1(self.features, self.weights, radius=radius))
 
     def _l2(self) -> float:
+        if self._counted:
+            return soft_counts_l2(self.features, self.weights)
         radius = None if self.view is None else self.view.radius
         bound = l2_sensitivity(self.features, self.weights, self._marks)
         return bound if radius is None else min(bound, short_rows_l2(self.features, self.weights, radius=radius))

@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsynth.basis import evaluate
 from smoothsynth.errors import PlanError
 from smoothsynth.lattice import LATTICE
+from smoothsynth.soft_counts import FEWEST_COUNTS, MOST_COUNTS, evaluate_counts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from smoothsynth.basis import Feature
 
 # A coordinate is bent by a chain of straight pieces, each 2^8 lattice steps wide.
 PIECE = 2**8
@@ -30,11 +36,15 @@ class View:
     With X + S = 256 j + f:  y = floor((knot_j (256 - f) + knot_{j+1} f) / 256).  Then, if `radius` is given
     (in units of the cube) and |y| > radius, the row is cut:  y = trunc(y radius / |y|).  A `pooled` view sees one
     coordinate only, the mean of T_2 over the row,  X = floor(2 sum X_i^2 / (d S)) - S,  bent by its only line.
+
+    With a number of `counts`, a factor (c, j) of a term is not T_j of coordinate c but the j-th of its soft counts
+    (smoothsynth.soft_counts).
     """
 
     knots: NDArray[np.int64]
     radius: float | None = None
     pooled: bool = False
+    counts: int | None = None
 
     def __post_init__(self) -> None:
         knots = np.array(self.knots, dtype=np.int64)
@@ -44,26 +54,44 @@ class View:
             raise PlanError("A pooled view has one coordinate and no radius.")
         if self.radius is not None and not 0.0 < self.radius < 1e6:
             raise PlanError("The radius of a view must be a positive number.")
+        if self.counts is not None and (self.pooled or self.radius is not None):
+            raise PlanError("A view of soft counts is neither pooled nor has it a radius.")
+        if self.counts is not None and not (type(self.counts) is int and FEWEST_COUNTS <= self.counts <= MOST_COUNTS):
+            raise PlanError(f"There can be {FEWEST_COUNTS} to {MOST_COUNTS} soft counts of a coordinate.")
         knots.setflags(write=False)
         object.__setattr__(self, "knots", knots)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, View):
             return NotImplemented
-        return (self.radius, self.pooled) == (other.radius, other.pooled) and np.array_equal(self.knots, other.knots)
+        return self.kind == other.kind and np.array_equal(self.knots, other.knots)
 
     def __hash__(self) -> int:
-        return hash((self.knots.tobytes(), self.radius, self.pooled))
+        return hash((self.knots.tobytes(), self.kind))
+
+    @property
+    def kind(self) -> tuple[float | None, bool, int | None]:
+        """All that makes a view but its knots."""
+        return self.radius, self.pooled, self.counts
 
     @classmethod
-    def from_values(cls, values: NDArray[np.float64], radius: float | None = None, *, pooled: bool = False) -> View:
+    def from_values(
+        cls,
+        values: NDArray[np.float64],
+        radius: float | None = None,
+        *,
+        pooled: bool = False,
+        counts: int | None = None,
+    ) -> View:
         """Make a view from the values in [-1, 1] that the coordinates shall have at their knots."""
-        return cls(np.rint(np.clip(values, -1.0, 1.0) * LATTICE).astype(np.int64), radius, pooled)
+        return cls(np.rint(np.clip(values, -1.0, 1.0) * LATTICE).astype(np.int64), radius, pooled, counts)
 
     @classmethod
-    def straight(cls, dimensions: int, radius: float | None = None, *, pooled: bool = False) -> View:
+    def straight(
+        cls, dimensions: int, radius: float | None = None, *, pooled: bool = False, counts: int | None = None
+    ) -> View:
         """Return the view that bends nothing: what a plan knows before the first release."""
-        return cls.from_values(np.tile(knot_places(), (dimensions, 1)), radius, pooled=pooled)
+        return cls.from_values(np.tile(knot_places(), (dimensions, 1)), radius, pooled=pooled, counts=counts)
 
     def bend(self, coordinate: int, lattice: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the bent lattice values of one coordinate; whole numbers in, whole numbers out."""
@@ -97,13 +125,25 @@ class View:
         return seen.T / LATTICE
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values for moments.json."""
-        return {"knots": self.knots.tolist(), "radius": self.radius, "pooled": self.pooled}
+        """Return plain values for moments.json; a number of soft counts only if there is one."""
+        facts = {"knots": self.knots.tolist(), "radius": self.radius, "pooled": self.pooled}
+        return facts if self.counts is None else {**facts, "counts": self.counts}
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> View:
         """Read what `as_dict` wrote."""
-        return cls(np.array(facts["knots"], dtype=np.int64), facts["radius"], bool(facts["pooled"]))
+        knots = np.array(facts["knots"], dtype=np.int64)
+        return cls(knots, facts["radius"], bool(facts["pooled"]), facts.get("counts"))
+
+
+def evaluate_through(
+    view: View | None, features: Sequence[Feature], points: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the (points, features) matrix of feature values at points of the cube, seen through a view if there is one."""
+    if view is None:
+        return evaluate(features, points)
+    seen = view.of(points)
+    return evaluate(features, seen) if view.counts is None else evaluate_counts(features, seen, view.counts)
 
 
 def knot_places() -> NDArray[np.float64]:

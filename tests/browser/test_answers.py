@@ -42,9 +42,11 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["pure", "gaussian"])
+@pytest.mark.parametrize("kind", ["pure", "gaussian", "counted"])
 def test_answers_are_those_of_the_library(visit, folders, kind):
     opened, release = visit(folders[kind] / "report.html"), ss.load(folders[kind])
+    counted = [m for m in release.moments if m.measurement.view is not None and m.measurement.view.counts]
+    assert bool(counted) is (kind == "counted")
     for expression in EXPRESSIONS:
         expected = release.answer(expression)
         value, low, high = opened.ask(expression)

@@ -8,6 +8,7 @@ import gzip
 import itertools
 import math
 import pickle
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -98,10 +99,22 @@ def seen_by_hand(x, view):
     return [math.trunc(v * share) for v in seen]
 
 
+def count_by_hand(y, number, counts):
+    """A soft count of a lattice value in units of S: 1 in its middle, falling to 0 in the middle of the next."""
+    place = Fraction((y + S) * counts, 2 * S) - Fraction(1, 2)
+    place = min(max(place, Fraction(0)), Fraction(counts - 1))
+    before = min(math.floor(place), counts - 2)
+    beyond = math.floor((place - before) * S)
+    return {before: S - beyond, before + 1: beyond}.get(number - 1, 0)
+
+
 def sums_by_hand(values, features, view=None):
     rows = lattice_by_hand(values)
     if view is not None:
         rows = [seen_by_hand(x, view) for x in rows]
+    if view is not None and view.counts is not None:
+        terms = [f.terms[0][0] for f in features]
+        return tuple(sum(count_by_hand(x[c], j, view.counts) * S for x in rows) for c, j in terms)
     return tuple(sum(term_by_hand(x, term) for x in rows for term in f.terms) for f in features)
 
 
@@ -138,6 +151,11 @@ VIEWS = {
     "shortened": (View.straight(4, 0.7), ALL),
     "bent and shortened": (View.from_values(bent(4, 2), 0.9), ALL),
     "pooled": (View.from_values(bent(1, 3), pooled=True), total_degree(5, 1)),
+    "soft counts": (
+        View.from_values(bent(4, 4), counts=7),
+        [term_feature((c, j)) for c in (2, 0, 3) for j in range(1, 8)],
+    ),
+    "two soft counts": (View.straight(4, counts=2), [term_feature((1, 2)), term_feature((3, 1)), term_feature((1, 1))]),
 }
 
 

@@ -1,9 +1,10 @@
 import json
+import math
 
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.moments import Measurement
+from smoothsynth.moments import FULL_WEIGHT, Measurement
 from smoothsynth.needs import needed_epsilon, needed_rows
 
 
@@ -31,7 +32,9 @@ def test_pure_means_pure():
 def test_a_single_column_takes_the_mechanism_with_less_noise():
     def noise(plan):
         ranks = plan.measurements[plan.looks.index("ranks")]
-        return ranks.deviations(plan.rows)[0]
+        counts, degrees = ranks.view.counts, range(1, len(ranks.features) + (0 if ranks.view.counts else 1))
+        cosines = ranks.deviations(plan.rows)[: len(degrees)] * math.sqrt(counts / 2 if counts else 1)
+        return math.hypot(*(s / k for s, k in zip(cosines, degrees, strict=True)))
 
     for epsilon in (0.5, 1.0, 4.0):
         pure = ss.plan(numbers(1), 5_000, epsilon=epsilon)
@@ -94,6 +97,26 @@ def test_what_means_need_no_longer_goes_to_ranks_under_pure_epsilon():
     assert sum(few.values()) == pytest.approx(sum(most.values()))
     # So all noise still falls without end as epsilon grows.
     assert shares(100_000, epsilon=100.0)["means"] == pytest.approx(most["means"])
+
+
+def test_many_rows_have_soft_counts_of_ranks_under_pure_epsilon():
+    def ranks(rows, **choices):
+        plan = ss.plan(numbers(6), rows, epsilon=1.0, **choices)
+        return plan.measurements[plan.looks.index("ranks")]
+
+    few, many = ranks(2_000), ranks(100_000)
+    assert few.view.counts is None
+    assert few.mechanism == "cube"
+    assert many.mechanism == "discrete laplace"
+    assert len(many.features) == 6 * many.view.counts
+    assert "soft counts" in many.purpose
+    # Whatever their number, one row moves the counts of a column by 2.
+    assert many.sensitivity == pytest.approx(2 * 6 * FULL_WEIGHT, rel=1e-3)
+    assert ranks(1_000_000).view.counts > many.view.counts
+    assert ranks(1_000_000).deviations(1_000_000).max() < many.deviations(100_000).max()
+    # Weights of candidates must match all moments: few cosines.
+    assert ranks(100_000, candidates="hypercube").view.counts is None
+    assert ranks(100_000, delta=1e-6).view.counts is None
 
 
 def test_a_plan_prints_and_is_json():

@@ -25,6 +25,7 @@ KINDS = {
     "no seed": {"epsilon": 1.0, "delta": 1e-6},
     "weighed": {"epsilon": 5.0, "delta": 1e-6, "candidates": "hypercube", "seed": 7},
     "another size": {"epsilon": 1.0, "synthetic_rows": 1234, "seed": 7},
+    "soft counts": {"epsilon": 60.0, "seed": 7},
     "grid": {"epsilon": 5.0, "method": "paper", "candidates": "grid", "smoothness": 4, "seed": 7},
 }
 
@@ -141,6 +142,14 @@ def knots(step):
     return change
 
 
+def counts(change):
+    def changed(d):
+        (counted,) = [m for m in d["moments"] if m["view"] and "counts" in m["view"]]
+        change(counted)
+
+    return changed
+
+
 def swap_view(d):
     d["moments"][1]["view"]["knots"] = [[int(k) for k in np.linspace(-65536, 65536, 513)]] * 3
 
@@ -193,6 +202,13 @@ FORGERIES = {
     "a view under pure epsilon": (
         "pure", MOMENTS, moment(0, view=lambda _: {"knots": [list(range(513))] * 3, "radius": None, "pooled": False}),
         {"views"}),
+    "cosines for soft counts": ("soft counts", MOMENTS, counts(lambda m: m["view"].pop("counts")), {"sensitivities"}),
+    "soft counts of nothing": ("soft counts", MOMENTS, counts(lambda m: m["view"].update(counts=1)), {"moments"}),
+    "a word for a number": ("soft counts", MOMENTS, counts(lambda m: m["view"].update(counts="12")), {"moments"}),
+    "products of soft counts": (
+        "soft counts", MOMENTS, counts(lambda m: m["features"].__setitem__(0, [[[0, 1], [1, 1]]])), {"moments"}),
+    "weights of soft counts": (
+        "soft counts", MOMENTS, counts(lambda m: m.update(weights=[2 * w for w in m["weights"]])), {"sensitivities"}),
     "moments that lead elsewhere": ("gaussian", MOMENTS, moment(0, integers=lambda z: [-x for x in z]), {"views"}),
     "another start": ("subspace", MOMENTS, lambda d: d["subspace"].update(start=[[0.5] * 3] * 3), {"views"}),
     "products out of reach": (

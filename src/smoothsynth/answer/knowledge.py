@@ -14,6 +14,7 @@ import numpy as np
 
 from smoothsynth.basis import Feature
 from smoothsynth.lattice import LATTICE
+from smoothsynth.soft_counts import count_values
 from smoothsynth.synthesis.sample import generator
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.release import Release
+    from smoothsynth.view import View
 
     Array = NDArray[np.float64]
 
@@ -76,7 +78,7 @@ class Knowledge:
         self.surprise = joint_surprise(self.stages)
         self.rows = self._test_rows()
         self._views: dict[tuple[int, bool], Array] = {}
-        self._tables: dict[int, ChebyshevTable] = {}
+        self._tables: dict[int, ChebyshevTable | CountTable] = {}
         self._gaps: dict[tuple[int, int], float] = {}
         self._seen: dict[frozenset[int], Seen] = {}
         self.kept: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -103,15 +105,18 @@ class Knowledge:
     def _find_gaps(self, places: Sequence[tuple[int, int]]) -> None:
         """Compare released moments with those of the synthetic rows; only the differences are kept."""
         for stage in {stage for stage, _ in places}:
-            known, table = self.stages[stage], ChebyshevTable(self.view(stage, tested=False))
+            known, table = self.stages[stage], self._table(stage, tested=False)
             for number in (number for one, number in places if one == stage):
                 own = feature_values(known.noisy.features[number], table)
                 self._gaps[stage, number] = float(known.values[number] - own.mean())
 
-    def _tested(self, stage: int) -> ChebyshevTable:
+    def _tested(self, stage: int) -> ChebyshevTable | CountTable:
         if stage not in self._tables:
-            self._tables[stage] = ChebyshevTable(self.view(stage, tested=True))
+            self._tables[stage] = self._table(stage, tested=True)
         return self._tables[stage]
+
+    def _table(self, stage: int, *, tested: bool) -> ChebyshevTable | CountTable:
+        return _table_of(self.view(stage, tested=tested), self.release.moments[stage].measurement.view)
 
     def view(self, stage: int, *, tested: bool) -> Array:
         """Return the test rows, or the synthetic ones, as a stage sees them."""
@@ -172,7 +177,26 @@ class ChebyshevTable:
         return known[degree]
 
 
-def feature_values(feature: Feature, table: ChebyshevTable) -> Array:
+class CountTable:
+    """The soft counts of each coordinate of some points, as far as they were asked for."""
+
+    def __init__(self, points: Array, counts: int) -> None:
+        self._points, self._counts = points, counts
+        self._known: dict[int, Array] = {}
+
+    def of(self, coordinate: int, number: int) -> Array:
+        """Return one count of one coordinate."""
+        if coordinate not in self._known:
+            self._known[coordinate] = count_values(self._points[:, coordinate], self._counts)
+        return self._known[coordinate][number - 1]
+
+
+def _table_of(seen: Array, view: View | None) -> ChebyshevTable | CountTable:
+    """Return what the factors of features are at points that are already seen through a view."""
+    return ChebyshevTable(seen) if view is None or view.counts is None else CountTable(seen, view.counts)
+
+
+def feature_values(feature: Feature, table: ChebyshevTable | CountTable) -> Array:
     """Return one feature at points that are already seen through its view."""
     terms = (reduce(np.multiply, [table.of(c, k) for c, k in term]) for term in feature.terms)
     return np.asarray(sum(terms) / len(feature.terms))
@@ -228,7 +252,7 @@ def features_of(
         bent = points
         if view is not None:
             bent = np.stack([view.bend(c, np.rint(points[:, i] * LATTICE)) for c, i in place.items()], axis=1) / LATTICE
-        table = ChebyshevTable(bent)
+        table = _table_of(bent, view)
         for feature, value, deviation in zip(stage.noisy.features, stage.values, stage.deviations, strict=True):
             if all(c in place for term in feature.terms for c, _ in term):
                 own = Feature(tuple(tuple((place[c], k) for c, k in term) for term in feature.terms))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smoothsynth.designs.design import Design
 from smoothsynth.designs.focus import FOCUSES
 from smoothsynth.designs.gaussian import gaussian_stages
@@ -61,5 +63,15 @@ def _gaussian_is_better(gaussian: Stages, pure: Stages, shape: Shape, rows: int)
 
 
 def _rank_noise(stages: Stages, rows: int) -> float:
-    """Return the noise of the first cosine of ranks, infinite where none is measured."""
-    return min((float(m.deviations(rows)[0]) for look, m in stages if look == "ranks"), default=math.inf)
+    """Return about the noise of a distribution function, infinite where ranks are not measured.
+
+    The noise s_k of the k-th cosine of ranks moves it by  s_k / k;  B soft counts are B - 1 cosines with sqrt(B/2) of the noise.
+    """
+    ranks = next((m for look, m in stages if look == "ranks"), None)
+    if ranks is None:
+        return math.inf
+    degrees, noise = np.array([feature.degree for feature in ranks.features]), ranks.deviations(rows)
+    counts = None if ranks.view is None else ranks.view.counts
+    if counts is not None:
+        degrees, noise = degrees[:-1], noise[:-1] * math.sqrt(counts / 2.0)
+    return float(np.linalg.norm(noise / degrees))

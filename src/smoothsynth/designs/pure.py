@@ -1,4 +1,4 @@
-"""The stages of method="auto" under pure epsilon: the cube mechanism for what is bounded one by one, Laplace for pairs."""
+"""The stages of method="auto" under pure epsilon: the cube mechanism for what is bounded one by one, Laplace for the rest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from smoothsynth.designs.shape import Shape, Stages
 
 LENGTH_DEGREES = 3
-FEWEST_DEGREES, MOST_DEGREES, ROUGHNESS = 3, 24, 0.2
+FEWEST_DEGREES, ROUGHNESS = 3, 0.2
+# From so many cosines of ranks on, soft counts have less noise: that of a cosine does not grow with their number K, but that
+# of counts with the root of their number B.
+MANY_DEGREES, COUNTS, MOST_COUNTS = 6, 4.5, 96
 # Ranks, lengths and pairs are bought only if their noise stays below.
 MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.2, 0.25, 0.08
 # Means need not be known better than this over sqrt(n), half of what chance makes of n rows: up to two thirds of what
@@ -72,12 +75,14 @@ def pure_stages(
         purpose = "the second moment T_2, averaged over the columns"
         stages.append((None, stage("square", purpose, [pooled(2, shape.values)])))
     if "ranks" in shares:
-        found = _rank_degrees(len(shape.values), people, epsilons["ranks"])
-        degrees = FEWEST_DEGREES if weighed else found
-        ranks = shape.moments(degrees)[: degrees * len(shape.values)]
-        stages.append(
-            ("ranks", stage("ranks", f"{degrees} cosines of the ranks in each column", ranks, shape.straight()))
-        )
+        values = len(shape.values)
+        degrees = FEWEST_DEGREES if weighed else _rank_degrees(values, people, epsilons["ranks"])
+        counts = _rank_counts(values, people, epsilons["ranks"]) if degrees >= MANY_DEGREES else None
+        ranks = shape.moments(counts or degrees)[: (counts or degrees) * values]
+        what = f"{degrees} cosines" if counts is None else f"{counts} soft counts"
+        kind = "cube" if counts is None else "discrete laplace"
+        view, purpose = shape.straight(counts=counts), f"{what} of the ranks in each column"
+        stages.append(("ranks", stage("ranks", purpose, ranks, view, mechanism=kind)))
     if "pairs" in shares:
         pairs = shape.pairs()
         weights = pair_weights(pairs, MEAN_WEIGHT * math.sqrt(d))
@@ -137,4 +142,14 @@ def _rank_degrees(values: int, people: float, epsilon: float) -> int:
     """
     noise = 2.0 * values / (math.sqrt(3.0) * people * epsilon)
     on_the_lattice = FULL_WEIGHT / (epsilon * values)
-    return math.floor(max(FEWEST_DEGREES, min(MOST_DEGREES, ROUGHNESS * noise ** (-2 / 3), on_the_lattice)))
+    return math.floor(max(FEWEST_DEGREES, min(ROUGHNESS * noise ** (-2 / 3), on_the_lattice)))
+
+
+def _rank_counts(values: int, people: float, epsilon: float) -> int:
+    """Return how many soft counts of ranks to measure.
+
+    Together they have L1 sensitivity 2 for each column, whatever their number B, and a cosine made of them has noise
+    sqrt(B / 2)  times that of a count.
+    """
+    noise = 2.0 * math.sqrt(2.0) * values / (people * epsilon)
+    return math.floor(min(MOST_COUNTS, COUNTS * noise ** (-1 / 3)))

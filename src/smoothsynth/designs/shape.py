@@ -58,9 +58,9 @@ class Shape:
         d = self.dimensions
         return lowest(d + d * (d + 1) // 2, d)
 
-    def straight(self, radius: float | None = None) -> View:
+    def straight(self, radius: float | None = None, *, counts: int | None = None) -> View:
         """Return the view that bends nothing: what a plan knows before the first release."""
-        return View.straight(self.dimensions, radius)
+        return View.straight(self.dimensions, radius, counts=counts)
 
 
 def cosines_of_length(degrees: int) -> list[Feature]:

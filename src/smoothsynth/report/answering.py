@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.answer import ask, asked, bounded, interval, knowledge, smoothness
-from smoothsynth.basis import evaluate
 from smoothsynth.lattice import LATTICE
-from smoothsynth.view import KNOTS
+from smoothsynth.view import KNOTS, evaluate_through
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,7 +99,7 @@ def _stage(moments: NoisyMoments, chosen: list[int], rows: Array, numbers: Mappi
     # A knot is a whole number from 0 to 2^17: its upper bits, and the two lowest ones packed with those of others.
     knots = (view.knots[list(numbers)] + LATTICE).ravel()
     lowest = np.stack([knots >> 1 & 1, knots & 1], axis=1).astype(np.uint8)
-    stage |= {"knots": _text((knots >> 2).astype("<u2")), "bits": _text(np.packbits(lowest))}
+    stage |= {"knots": _text((knots >> 2).astype("<u2")), "bits": _text(np.packbits(lowest)), "counts": view.counts}
     return stage if view.radius is None else {**stage, "factors": _doubles([_factors(view, view.radius, rows)])}
 
 
@@ -123,7 +122,7 @@ def _moments_of(moments: NoisyMoments, chosen: list[int], points: Array) -> Arra
     total = np.zeros(len(chosen))
     for start in range(0, len(points), _CHUNK):
         part = points[start : start + _CHUNK]
-        total += evaluate(features, part if view is None else view.of(part)).sum(axis=0)
+        total += evaluate_through(view, features, part).sum(axis=0)
     return total / len(points)
 
 

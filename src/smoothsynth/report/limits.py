@@ -106,10 +106,11 @@ def _pooled(moments: NoisyMoments) -> bool:
 
 
 def _fine_detail(release: Release) -> Iterator[Limit]:
-    degrees = [f.degree for m in release.moments if not _pooled(m) for f in m.features if len(f.terms[0]) == 1]
-    top = max(degrees, default=0)
+    single = [(m, f) for m in release.moments if not _pooled(m) for f in m.features if len(f.terms[0]) == 1]
+    top = max((f.degree for _, f in single), default=0)
     if top:
-        means = "the mean" if top == 1 else f"cosines up to degree {top}"
+        counted = any(m.measurement.view is not None and m.measurement.view.counts for m, _ in single)
+        means = "the mean" if top == 1 else f"{top} soft counts" if counted else f"cosines up to degree {top}"
         yield Limit(
             "Spikes, gaps and round numbers",
             f"Of a single column, {means} {'was' if top == 1 else 'were'} measured. "

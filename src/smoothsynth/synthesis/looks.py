@@ -26,15 +26,17 @@ LEAST_SHORT, MOST_SHORT, PAIR_NOISE = 0.6, 5.0, 0.01
 LEAST_MIDDLE, ROUGH_NOISE = 0.25, 0.02
 
 
-def rank_view(columns: Columns) -> View:
+def rank_view(columns: Columns, counts: int | None = None) -> View:
     """See each coordinate as cos(pi F(x)), F its distribution function: T_k of it is cos(k pi F(x)).
 
-    A column that the model thinks crowded in a corner is spread over the whole cube. Levels and marks stay what they are.
+    A column that the model thinks crowded in a corner is spread over the whole cube. Levels and marks stay what they are. For
+    soft counts a coordinate is 2 F(x) - 1: they are evenly spread over ranks.
     """
     mixed = columns.mixed(FLAT_SHARE)
     places, marks = knot_places(), set(columns.groups.marks)
-    lines = [places if c in marks else np.cos(np.pi * mixed.probabilities(c, places)) for c in range(columns.count)]
-    return View.from_values(np.stack(lines))
+    ranks = [None if c in marks else mixed.probabilities(c, places) for c in range(columns.count)]
+    lines = [places if f is None else np.cos(np.pi * f) if counts is None else 2.0 * f - 1.0 for f in ranks]
+    return View.from_values(np.stack(lines), counts=counts)
 
 
 def score_length(columns: Columns, measurement: Measurement, rows: int) -> float:

@@ -5,6 +5,7 @@ Everything here is computed from public and released numbers, so that anyone who
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from smoothsynth.synthesis.lengths import choose_scores, expected_ranks, scale_t
 from smoothsynth.synthesis.looks import length_view, rank_view, score_length, score_view
 from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_mean_square
 from smoothsynth.synthesis.placing import correlated, place, scores
-from smoothsynth.synthesis.ranks import learn_ranks
+from smoothsynth.synthesis.ranks import learn_ranks, rank_noise
 from smoothsynth.synthesis.squares import hold_square, known_so_far
 from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 
@@ -48,13 +49,14 @@ class Model:
     lengths: NoisyMoments | None = None
     stretch: Stretch = field(default_factory=Stretch)
     cut: CutMoments | None = None
+    rank_noise: float = math.inf
 
     def look(self, kind: str | None, measurement: Measurement, rows: int) -> View | None:
         """Return the view that a stage of this kind shall use: what is known, and how much noise there will be."""
         if kind is None:
             return None
         if kind == "ranks":
-            return rank_view(self.columns)
+            return rank_view(self.columns, None if measurement.view is None else measurement.view.counts)
         if kind == "scores":
             return score_view(self.columns, score_length(self.columns, measurement, rows))
         if kind == "lengths":
@@ -73,11 +75,11 @@ class Model:
 
     def _learned(self, kind: str | None, noisy: NoisyMoments) -> Model:
         if kind == "ranks":
-            return replace(self, columns=learn_ranks(self.columns, noisy, self.low))
+            return replace(self, columns=learn_ranks(self.columns, noisy, self.low), rank_noise=rank_noise(noisy))
         if kind == "scores":
             _, known = measured_means(self.columns, self.low)
             found = learn_pairs(self.columns, noisy, known=known)
-            columns = hold_square(found.columns, self.low, found.cut)
+            columns = hold_square(found.columns, self.low, found.cut, self.rank_noise)
             return replace(self, columns=columns, correlation=found.correlation, cut=found.cut)
         if kind == "lengths":
             return self._learn_lengths(noisy)
@@ -92,7 +94,7 @@ class Model:
         Under pure epsilon the mean length is known too from the pooled second moment, measured before.
         """
         square = None if noisy.measurement.multiplier is not None else pooled_mean_square(self.columns, self.low)
-        known = known_so_far(self.columns, self.low, self.cut)
+        known = known_so_far(self.columns, self.low, self.cut, self.rank_noise)
         columns = scale_to_lengths(self.columns, self.correlation, noisy, square=square, known=known)
         stretch, correlation = needed_stretch(columns, self.correlation, noisy), self.correlation
         if self.cut is not None:

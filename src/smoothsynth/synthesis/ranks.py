@@ -1,11 +1,18 @@
-"""Columns from noisy cosines of the ranks in them: what all columns have in common, and what each has of its own."""
+"""Columns from noisy cosines or soft counts of the ranks in them: what all have in common, and what each has of its own.
+
+Soft counts are taken for B - 1 cosines, each of them drawn straight from the middle of one count to that of the next:
+
+    b_k = sum over j of  cos(pi k (j - 1/2) / B)  n_j,       k = 1 .. B - 1,      with noise sqrt(B / 2) times that of a count
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.soft_counts import count_values
 from smoothsynth.synthesis.columns import tilt
 from smoothsynth.synthesis.looks import FLAT_SHARE
 from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means
@@ -21,14 +28,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-# Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density.
-_LOOSE, _MOST_LOOSE = 4.0, 0.3
+# Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density. Those
+# made of soft counts are many.
+_LOOSE, _LOOSE_COUNTS, _MOST_LOOSE = 4.0, 2.0, 0.3
 # A flat share is kept of every column, for what noise may hide: this part of the noise of the first cosine, at most so much.
 _HIDDEN, _MOST_FLAT = 0.25, 0.03
 
 
 def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoments]) -> Columns:
-    """Tilt columns to noisy cosines of their own distribution functions, shrunk by what they are worth.
+    """Tilt columns to noisy cosines or soft counts of their own distribution functions, shrunk by what they are worth.
 
     Under pure epsilon the means, measured before and better, are held within their noise.
     """
@@ -36,12 +44,18 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
     lines = [c for c in range(columns.count) if c not in columns.groups.marks]
     if not lines:
         return columns
-    values, deviations = _cosines(columns, noisy)
-    degrees = np.arange(1, values.shape[1] + 1)
-    functions = np.cos(np.pi * columns.mixed(FLAT_SHARE).middles()[:, None, :] * degrees[:, None])
+    values, deviations = _released(columns, noisy)
+    ranks, counts, loose = columns.mixed(FLAT_SHARE).middles(), values.shape[1], _LOOSE
+    degrees = np.arange(1, counts + 1)
+    if noisy.measurement.view is None or noisy.measurement.view.counts is None:
+        functions = np.cos(np.pi * ranks[:, None, :] * degrees[:, None])
+    else:
+        cosines = np.cos(np.pi * degrees[:-1, None] * (degrees - 0.5) / counts)
+        functions = np.stack([cosines @ count_values(2.0 * line - 1.0, counts) for line in ranks])
+        values, deviations, loose = values @ cosines.T, np.sqrt(deviations**2 @ cosines.T**2), _LOOSE_COUNTS
     start = columns.mixed(min(_MOST_FLAT, _HIDDEN * float(deviations[lines, 0].mean())))
     own = np.einsum("dqg,dg->dq", functions, start.masses)
-    apart, deviations[lines] = _common_and_own((values - own)[lines], deviations[lines])
+    apart, deviations[lines] = _common_and_own((values - own)[lines], deviations[lines], loose)
     values[lines] = own[lines] + apart
     if noisy.measurement.multiplier is None:
         means, noise = measured_means(columns, low)
@@ -51,7 +65,14 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
     return tilt(start, functions, values, deviations).with_shares(shares)
 
 
-def _common_and_own(values: Array, deviations: Array) -> tuple[Array, Array]:
+def rank_noise(noisy: NoisyMoments) -> float:
+    """Return the noise of the first cosine of ranks, measured or made of soft counts."""
+    view = noisy.measurement.view
+    counts = None if view is None else view.counts
+    return float(np.min(noisy.deviations)) * (1.0 if counts is None else math.sqrt(counts / 2.0))
+
+
+def _common_and_own(values: Array, deviations: Array, loose: float) -> tuple[Array, Array]:
     """Shrink the mean over columns of each degree towards 0, and what columns have of their own towards that mean.
 
     With c the mean over d columns, s the noise and t^2 = variance between columns minus s^2,
@@ -63,12 +84,12 @@ def _common_and_own(values: Array, deviations: Array) -> tuple[Array, Array]:
     own = np.maximum(values.var(axis=0) - noise, 1e-6)
     worth = own / (own + noise)
     shrunk = common**3 / (common**2 + noise / len(values)) + worth * (values - common)
-    loose = np.minimum(_LOOSE**2 * noise, _MOST_LOOSE**2)
-    return shrunk, np.broadcast_to(np.sqrt(worth * noise + loose), values.shape)
+    within = np.minimum(loose**2 * noise, _MOST_LOOSE**2)
+    return shrunk, np.broadcast_to(np.sqrt(worth * noise + within), values.shape)
 
 
-def _cosines(columns: Columns, noisy: NoisyMoments) -> tuple[Array, Array]:
-    """Return cosines of ranks where values are there, and their noise, (coordinates, degrees); marks have none."""
+def _released(columns: Columns, noisy: NoisyMoments) -> tuple[Array, Array]:
+    """Return cosines or counts of ranks where values are there, and their noise, (coordinates, number); marks have none."""
     degree = max(feature.degree for feature in noisy.features)
     values, deviations = np.zeros((columns.count, degree)), np.full((columns.count, degree), UNKNOWN)
     seen = noisy.measurement.evaluate(np.zeros((1, columns.count)))[0]

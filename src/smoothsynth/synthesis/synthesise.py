@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.candidates import Candidates, grid, grid_axis, hypercube
 from smoothsynth.synthesis.computed_features import computed_features
 from smoothsynth.synthesis.ellipsoid import ellipsoid
@@ -94,6 +95,8 @@ def _weigh(
 
 def _seen(noisy: NoisyMoments, points: NDArray[np.float64]) -> tuple[tuple[Feature, ...], NDArray[np.float64]]:
     view = noisy.measurement.view
+    if view is not None and view.counts is not None:
+        raise PlanError("Soft counts tell the model of columns; candidates are not weighed by them.")
     return noisy.features, points if view is None else view.of(points)
 
 

@@ -121,6 +121,6 @@ def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
 
 def _difference(stated: View, chosen: View | None) -> int:
     """Return the largest difference of knots, or more than any if the views are of different kinds."""
-    if chosen is None or stated.knots.shape != chosen.knots.shape or stated.radius != chosen.radius:
+    if chosen is None or stated.knots.shape != chosen.knots.shape or stated.kind != chosen.kind:
         return 2 * LATTICE + 1
     return int(np.abs(stated.knots - chosen.knots).max())

@@ -2,7 +2,8 @@
 
     sum over rows of t_k(X)  =  sum over v = -S..S of  (rows with X = v) t_k(v)
 
-One pass with one count per cell, whatever the degrees, and whatever way the view bends each coordinate by itself.
+One pass with one count per cell, whatever the degrees, and whatever way the view bends each coordinate by itself. Soft counts
+(smoothsynth.soft_counts) are made of these counts too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from smoothsynth.lattice import LATTICE
 from smoothsynth.private.engines.degrees import rising, rounded
 from smoothsynth.private.engines.looking import Look
 from smoothsynth.private.engines.scaling import Block, aligned
+from smoothsynth.soft_counts import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +34,9 @@ COUNTS_AT_THE_END = 3 * _GROUP * 8 * (2 * LATTICE + 1)
 
 
 def only_counts(features: Iterable[Feature], view: View | None, columns: int) -> bool:
-    """Whether the features are better counted: all of single columns, of high degree or bent one by one."""
+    """Whether the features are better counted: all of single columns, of high degree or bent one by one; or soft counts."""
+    if view is not None and view.counts is not None:
+        return True
     if columns > _MOST_COLUMNS or (view is not None and (view.pooled or view.radius is not None)):
         return False
     terms = [term for feature in features for term in feature.terms]
@@ -76,14 +80,16 @@ class Counts:
         np.add.at(counts, places, np.uint32(1))
 
     def sums(self, terms: Iterable[Term]) -> dict[Term, int]:
-        """Return the sum of each term over all rows: of X and t_k in units of S, of X^2 for T_2."""
+        """Return the sum of each term over all rows: of X, t_k and soft counts in units of S, of X^2 for T_2."""
         wanted = set(terms)
         degrees = {term[0][1] for term in wanted}
+        counts = None if self._view is None else self._view.counts
         found: dict[Term, int] = {}
         for start in range(0, len(self._coordinates), _GROUP):
             coordinates = self._coordinates[start : start + _GROUP]
-            for degree, totals in _by_degree(self._often(start, coordinates), degrees):
-                found.update({((c, degree),): int(t) for c, t in zip(coordinates, totals, strict=True)})
+            often = self._often(start, coordinates)
+            for number, totals in _by_degree(often, degrees) if counts is None else _by_count(often, counts):
+                found.update({((c, number),): int(t) for c, t in zip(coordinates, totals, strict=True)})
         return {term: found[term] for term in wanted}
 
     def _often(self, start: int, coordinates: Sequence[int]) -> NDArray[np.float64]:
@@ -98,6 +104,18 @@ class Counts:
             places = (seen[0] + LATTICE).astype(np.intp)
             out[:] = np.bincount(places, weights=column, minlength=len(out))
         return often
+
+
+def _by_count(often: NDArray[np.float64], counts: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the sums of the first, second, ... soft count, in units of S: below 2^30 rows times 2^16, exact in doubles."""
+    first, beyond = split(np.arange(-LATTICE, LATTICE + 1), counts)
+    totals = np.stack(
+        [
+            np.bincount(first, line * (LATTICE - beyond), counts) + np.bincount(first + 1, line * beyond, counts)
+            for line in often
+        ]
+    )
+    yield from enumerate(totals.T, start=1)
 
 
 def _by_degree(often: NDArray[np.float64], degrees: set[int]) -> Iterator[tuple[int, NDArray[Any]]]:

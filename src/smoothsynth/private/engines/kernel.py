@@ -9,6 +9,8 @@ The rule, fixed for ever (S = 2^16; docs/proofs/exactness.md):
                                more -> from the left  p := rint(p t / S),  and  p t  for the last factor
     B_r  = sum over rows and over the terms of the feature
 
+With a view of soft counts a term is a count (smoothsynth.soft_counts) times S.
+
 All numbers are integers in doubles. A sum of 2^20 products of two of them stays below 2^53, so matrix
 products are exact in any order, and sums add up over batches, threads and machines.
 """
@@ -132,9 +134,10 @@ class Sums:
         """Return the sum of each feature over all rows added, in units of S^2."""
         with quick_arithmetic():
             sums = self._way.sums(self._kernel.recipe.places)
-        return [
-            sum(_in_units(term, sums[term], self._rows) for term in feature.terms) for feature in self._kernel.features
-        ]
+        features, view = self._kernel.features, self._kernel.view
+        if view is not None and view.counts is not None:
+            return [sums[feature.terms[0]] * LATTICE for feature in features]
+        return [sum(_in_units(term, sums[term], self._rows) for term in feature.terms) for feature in features]
 
 
 class Products:

@@ -62,7 +62,7 @@ function alone(c) {
     const found = FEATURES.filter(({ stage, terms }) => terms.length === 1 && terms[0].length === 2 && terms[0][0] === c && !FACTS.stages[stage].factors);
     const matrix = found.map(({ stage, terms }) => {
       const bent = FACTS.stages[stage].knots ? bend(knotsOf(stage, c), places).map((value) => value / 65536) : places;
-      return chebyshev(bent, terms[0][1]);
+      return factorValues(stage, bent, terms[0][1]);
     });
     if (!found.length) return { places, matrix: [new Float64Array(count)], flat: [new Float64Array(count)], released: [0], variances: [1], factors: [] };
     const flat = matrix.map(centred), variances = found.map((f) => VARIANCES[f.place]);

@@ -68,6 +68,22 @@ function chebyshev(x, degree) {
   return degree ? now : before;
 }
 
+// The j-th of some soft counts (smoothsynth/soft_counts.py): whole numbers below 2^53.
+function softCount(x, number, counts) {
+  return x.map((value) => {
+    const place = Math.min(Math.max((roundHalfEven(value * 65536) + 65536) * counts - 65536, 0), 131072 * (counts - 1));
+    const first = Math.min(Math.floor(place / 131072), counts - 2), beyond = Math.floor((place - 131072 * first) / 2);
+    if (number - 1 === first) return (65536 - beyond) / 65536;
+    return number === first + 2 ? beyond / 65536 : 0;
+  });
+}
+
+// What a factor of a term stands for at coordinates as a stage sees them.
+function factorValues(stage, x, number) {
+  const counts = FACTS.stages[stage].counts;
+  return counts ? softCount(x, number, counts) : chebyshev(x, number);
+}
+
 function centred(values) {
   const average = mean(values);
   return values.map((value) => value - average);
@@ -78,7 +94,7 @@ function featureValues({ stage, terms }) {
   for (const term of terms) {
     const product = new Float64Array(TEST_ROWS).fill(1);
     for (let k = 0; k < term.length; k += 2) {
-      const values = chebyshev(seenBy(stage, term[k]), term[k + 1]);
+      const values = factorValues(stage, seenBy(stage, term[k]), term[k + 1]);
       for (let i = 0; i < TEST_ROWS; i++) product[i] *= values[i];
     }
     for (let i = 0; i < TEST_ROWS; i++) total[i] += product[i] / terms.length;
