@@ -22,6 +22,8 @@ from smoothsynth.synthesis.squares import scaled
 from smoothsynth.view import knot_places
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from smoothsynth.moments import NoisyMoments
@@ -36,6 +38,8 @@ _ALIKE = 6
 # alike in length, so what is learned starts from the model's lengths, stretched, and a smaller flat share.
 _FLAT_SHARE, _FLAT_LEFT = 0.1, 0.03
 _STRETCHES = (1.0, 1.4, 1.8)
+# What single rows are moved to starts from less: those beyond are few.
+_REACHES, _FLAT_BEYOND = (1.0, 1.4), 0.01
 _FLAT = 400
 # Weights are flattened until so large a share of the rows counts: else few rows would stand for all.
 _LEAST_COUNTING = 0.1
@@ -113,27 +117,50 @@ def cosines(lengths: Array, noisy: NoisyMoments) -> Array:
 
 def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
     """Return the mean square of rows after the noisy cosines, and about its noise; the start is wider than the model."""
-    centre = float(lengths.mean())
-    stretched = np.clip(np.concatenate([centre + by * (lengths - centre) for by in _STRETCHES]), 0.0, 1.0)
-    places = np.concatenate([stretched, np.linspace(*_reach(lengths), _FLAT)])
-    base = np.repeat([(1.0 - _FLAT_LEFT) / len(stretched), _FLAT_LEFT / _FLAT], [len(stretched), _FLAT])
-    weights = fit_maximum_entropy(cosines(places, noisy), noisy.values, scale=noisy.deviations, base=base).weights
+    places, weights = _weighted(lengths, noisy, _STRETCHES, _FLAT_LEFT)
     mean = float(weights @ places)
     # t = mean - sqrt(2) sd cos(pi F) and smaller terms, if normal.
     spread = math.sqrt(max(float(weights @ places**2) - mean**2, 0.0))
     return mean, math.sqrt(2.0) * spread * float(noisy.deviations[0])
 
 
+def measured_lengths(lengths: Array, noisy: NoisyMoments) -> tuple[Array, Array]:
+    """Return mean squares in rising order, and their ranks after the noisy cosines; the model's are where it starts."""
+    places, weights = _weighted(lengths, noisy, _REACHES, _FLAT_BEYOND)
+    order = np.argsort(places)
+    return places[order], np.cumsum(weights[order]) - weights[order] / 2.0
+
+
+def _weighted(lengths: Array, noisy: NoisyMoments, stretches: Sequence[float], flat: float) -> tuple[Array, Array]:
+    """Return mean squares like those of the model, stretched, with a flat share, and their weights after the cosines."""
+    centre = float(lengths.mean())
+    stretched = np.clip(np.concatenate([centre + by * (lengths - centre) for by in stretches]), 0.0, 1.0)
+    places = np.concatenate([stretched, np.linspace(*_reach(lengths), _FLAT)])
+    base = np.repeat([(1.0 - flat) / len(stretched), flat / _FLAT], [len(stretched), _FLAT])
+    fitted = fit_maximum_entropy(cosines(places, noisy), noisy.values, scale=noisy.deviations, base=base)
+    return places, fitted.weights
+
+
 def believed(rows: Array, noisy: NoisyMoments) -> Array:
     """Return the noisy cosines, as far as they differ from those of the model's rows by more than noise.
 
-    With chi^2 the sum of the squares of K differences over noise, 1 - (K - 2)/chi^2 of them is kept (James and Stein 1961):
-    rows that are chosen by noise would lose the correlations they were drawn with.
+    Rows that are chosen by noise would lose the correlations they were drawn with.
     """
     own = noisy.measurement.evaluate(rows).mean(axis=0)
-    apart = noisy.values - own
-    size = float(np.sum((apart / noisy.deviations) ** 2))
-    return np.asarray(own + max(0.0, 1.0 - (len(own) - 2.0) / max(size, 1e-9)) * apart)
+    return np.asarray(own + _kept_share(own, noisy) * (noisy.values - own))
+
+
+def kept_share(rows: Array, noisy: NoisyMoments) -> float:
+    """Return how much of the difference between the noisy cosines and those of the model's rows is more than noise.
+
+    With chi^2 the sum of the squares of K differences over noise it is 1 - (K - 2)/chi^2 (James and Stein 1961).
+    """
+    return _kept_share(noisy.measurement.evaluate(rows).mean(axis=0), noisy)
+
+
+def _kept_share(own: Array, noisy: NoisyMoments) -> float:
+    size = float(np.sum(((noisy.values - own) / noisy.deviations) ** 2))
+    return max(0.0, 1.0 - (len(own) - 2.0) / max(size, 1e-9))
 
 
 def length_weights(rows: Array, noisy: NoisyMoments, values: Array) -> Array:

@@ -17,6 +17,7 @@ from smoothsynth.synthesis.columns import Columns, flat_columns
 from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMoments, learn_pairs
 from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means
 from smoothsynth.synthesis.first_release import hold_first
+from smoothsynth.synthesis.held_lengths import hold_lengths
 from smoothsynth.synthesis.independent import separable
 from smoothsynth.synthesis.known_moments import hold_public
 from smoothsynth.synthesis.lengths import choose_scores, expected_ranks, scale_to_lengths
@@ -116,8 +117,9 @@ class Model:
             return place(drawn, self.columns, generator=generator)
         drawn = self.stretch.drawn(many, self.columns, self.correlation, generator=generator)
         chosen = choose_scores(drawn, self.columns, self.lengths, count, generator=generator)
-        if self.cut is not None and self.columns.limits is None:
-            chosen = hold_pairs(chosen, self.columns, self.cut)
+        if self.columns.limits is None:
+            chosen = hold_lengths(chosen, drawn, self.columns, self.lengths)
+            chosen = chosen if self.cut is None else hold_pairs(chosen, self.columns, self.cut)
         return place(chosen, self.columns, generator=generator)
 
 
