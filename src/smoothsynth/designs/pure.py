@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 LENGTH_DEGREES = 3
 FEWEST_DEGREES, ROUGHNESS = 3, 0.2
-# From so many cosines of ranks on, soft counts have less noise: that of a cosine does not grow with their number K, but that
-# of counts with the root of their number B.
+# From so many cosines of ranks on, soft counts are taken instead: noise grows with the number of cosines, but only with the
+# root of the number of counts that cosines are made of.
 MANY_DEGREES, COUNTS, MOST_COUNTS = 5, 4.5, 96
 # Ranks, lengths and pairs are bought only if their noise stays below.
 MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.2, 0.25, 0.08

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.synthesis.lengths import kept_share, lengths_of, measured_lengths, mean_square
+from smoothsynth.synthesis.lengths import kept_share, lengths_of, mean_square, measured_lengths
 from smoothsynth.synthesis.placing import place
 
 if TYPE_CHECKING:
