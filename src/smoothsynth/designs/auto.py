@@ -65,7 +65,7 @@ def _gaussian_is_better(gaussian: Stages, pure: Stages, shape: Shape, rows: int)
 def _rank_noise(stages: Stages, rows: int) -> float:
     """Return about the noise of a distribution function, infinite where ranks are not measured.
 
-    The noise s_k of the k-th cosine of ranks moves it by  s_k / k.  B soft counts are B - 1 cosines, sqrt(B/2) times as noisy.
+    The noise s_k of the k-th cosine of ranks moves it by s_k / k. B soft counts are B - 1 cosines, sqrt(B/2) times as noisy.
     """
     ranks = next((m for look, m in stages if look == "ranks"), None)
     if ranks is None:
