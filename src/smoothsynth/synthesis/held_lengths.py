@@ -28,6 +28,8 @@ _ROUNDS = 3
 _LOOKED_AT = 6000
 # Where at least this share of the candidates could be chosen, none is moved.
 _ENOUGH = 0.3
+# Below this part of the spread of lengths nothing is done.
+_LITTLE = 0.005
 # No row is moved by more than this factor at once.
 _MOST_MOVED = 1.25
 _TINY = 1e-6
@@ -48,6 +50,8 @@ def hold_lengths(chosen: Array, drawn: Array, columns: Columns, noisy: NoisyMome
     before = np.sort(mean_square(rows))
     lacking = _lacking(mean_square(candidates), measured, levels, _ENOUGH * len(drawn) / len(chosen))
     missing = part * lacking * (measured - before)
+    if np.abs(missing).mean() < _LITTLE * before.std():
+        return chosen
     wanted = before + missing - missing.mean()
     for _ in range(_ROUNDS):
         lengths = mean_square(rows)
