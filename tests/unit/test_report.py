@@ -109,6 +109,16 @@ def test_pairs_that_were_not_measured_are_not_visible(rows):
     assert said["How columns go together"].startswith("None of the 3 pairs")
 
 
+def test_the_limits_of_soft_counts_are_said(rows):
+    counted = ss.release(rows, schema=SCHEMA, epsilon=60.0, seed=7)
+    (stage,) = [m for m in counted.moments if m.measurement.view is not None and m.measurement.view.counts]
+    said = {limit.title: limit.text for limit in contents(counted, {}).limits}
+    assert f"{stage.measurement.view.counts} soft counts were measured" in said["Spikes, gaps and round numbers"]
+    # A row moves one count by 1, where it moves a mean by 2.
+    least = max(2, round(min(1.96 * stage.deviations.min(), 0.98 * counted.moments[0].deviations.min()) * 3000))
+    assert f"fewer than about {least:,} of" in said["Small groups"]
+
+
 def test_the_noise_of_a_correlation_is_that_of_many_releases(rows):
     """The deviation over releases is what is stated; twice or half of it would fail."""
     rows = rows.slice(0, 600)

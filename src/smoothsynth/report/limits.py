@@ -88,9 +88,13 @@ def _columns_together(moments: NoisyMoments) -> int:
 
 
 def _rare_groups(release: Release) -> Iterator[Limit]:
-    noise = [float(np.min(m.deviations)) for m in release.moments if _columns_together(m) == 1 and not _pooled(m)]
+    # A share of rows moves a moment in [-1, 1] by at most twice itself, a soft count by at most itself.
+    noise = [
+        float(np.min(m.deviations)) * (2.0 if _counted(m) else 1.0)
+        for m in release.moments
+        if _columns_together(m) == 1 and not _pooled(m)
+    ]
     if noise:
-        # A share of rows moves a moment in [-1, 1] by at most twice itself.
         rows = release.receipt.rows
         least = min(rows, max(2, round(1.96 * min(noise) / 2.0 * rows)))
         yield Limit(
@@ -105,11 +109,16 @@ def _pooled(moments: NoisyMoments) -> bool:
     return any(f.pooled for f in moments.features) or (view is not None and view.pooled)
 
 
+def _counted(moments: NoisyMoments) -> bool:
+    view = moments.measurement.view
+    return view is not None and view.counts is not None
+
+
 def _fine_detail(release: Release) -> Iterator[Limit]:
     single = [(m, f) for m in release.moments if not _pooled(m) for f in m.features if len(f.terms[0]) == 1]
     top = max((f.degree for _, f in single), default=0)
     if top:
-        counted = any(m.measurement.view is not None and m.measurement.view.counts for m, _ in single)
+        counted = any(_counted(m) for m, _ in single)
         means = "the mean" if top == 1 else f"{top} soft counts" if counted else f"cosines up to degree {top}"
         yield Limit(
             "Spikes, gaps and round numbers",
