@@ -126,7 +126,7 @@ SCHEMA = ss.Schema(
 def folders(people, tmp_path_factory):
     """Release folders: pure epsilon, with delta (where pairs are measured), and pure with soft counts."""
     place = tmp_path_factory.mktemp("releases")
-    budgets = {"pure": (2.0, 0.0), "gaussian": (2.0, 1e-6), "counted": (50.0, 0.0)}
+    budgets = {"pure": (0.5, 0.0), "gaussian": (2.0, 1e-6), "counted": (50.0, 0.0)}
     for name, (epsilon, delta) in budgets.items():
         ss.release(people, schema=SCHEMA, epsilon=epsilon, delta=delta, seed=7).write(place / name)
     return {name: place / name for name in budgets}

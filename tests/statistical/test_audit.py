@@ -62,7 +62,7 @@ def test_whole_releases_of_strange_rows_keep_their_claim(trials):
 def test_noise_itself_is_told_to_within_a_few_percent():
     case = mechanisms.noise_case("discrete laplace", [2**17 - 1], epsilon=1.0, share=mechanisms.MANY)
     numbers, low_bits = run.examine_all([case], trials=4_000)
-    assert 0.9 < numbers.bound <= 1.0
+    assert 0.85 < numbers.bound <= 1.0
     assert low_bits.bound < 0.1
 
 

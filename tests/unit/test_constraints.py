@@ -193,7 +193,8 @@ def test_published_rows_keep_every_relation(people, tmp_path, how):
     schema = ss.Schema(SCHEMA, KEPT)
     folder = ss.release(people, schema=schema, seed=1, **HOW[how]).write(tmp_path / "out", csv=True)
     keeps(parquet.read_table(folder / "synthetic.parquet").to_pandas())
-    keeps(pd.read_csv(folder / "synthetic.csv"))
+    # Pandas before 3 reads the last digit of a number wrong unless it is asked not to.
+    keeps(pd.read_csv(folder / "synthetic.csv", float_precision="round_trip"))
     assert ss.load(folder).schema == schema
 
 

@@ -117,6 +117,7 @@ def test_the_limits_of_soft_counts_are_said(rows):
     # A row moves one count by 1, where it moves a mean by 2.
     least = max(2, round(min(1.96 * stage.deviations.min(), 0.98 * counted.moments[0].deviations.min()) * 3000))
     assert f"fewer than about {least:,} of" in said["Small groups"]
+    assert [("a count is a share of the rows" in one.noise) for one in spending(counted)].count(True) == 1
 
 
 def test_the_noise_of_a_correlation_is_that_of_many_releases(rows):

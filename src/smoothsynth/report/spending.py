@@ -74,10 +74,16 @@ def _cost(charge: Charge) -> str:
 
 
 def _noise_of_moments(release: Release) -> list[str]:
-    """Say how large the noise of each charge is on the scale of its moments, which lie between -1 and 1."""
+    """Say how large the noise of each charge is on the scale of its moments: from -1 to 1, those of counts from 0 to 1."""
     texts = [] if release.found is None else [""] * len(release.found.charges)
     for moments in release.moments:
         low, high = float(np.min(moments.deviations)), float(np.max(moments.deviations))
         spread = f"{low:.2g}" if high < low * 1.05 else f"{low:.2g} to {high:.2g}"
-        texts.append(f", standard deviation {spread} where a moment lies between -1 and 1")
+        view = moments.measurement.view
+        scale = (
+            "a moment lies between -1 and 1"
+            if view is None or view.counts is None
+            else "a count is a share of the rows"
+        )
+        texts.append(f", standard deviation {spread} where {scale}")
     return texts + [""] * (len(release.receipt.charges) - len(texts))

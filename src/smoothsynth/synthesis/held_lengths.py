@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
+    from smoothsynth.synthesis.stretching import Stretch
 
     Array = NDArray[np.float64]
 
@@ -35,15 +36,15 @@ _MOST_MOVED = 1.25
 _TINY = 1e-6
 
 
-def hold_lengths(chosen: Array, drawn: Array, columns: Columns, noisy: NoisyMoments) -> Array:
-    """Return scores of rows that have the measured lengths, as far as those differ from what was `drawn` by more than noise.
+def hold_lengths(chosen: Array, drawn: Array, stretch: Stretch, columns: Columns, noisy: NoisyMoments) -> Array:
+    """Return scores of rows that have the measured lengths, as far as those differ from the model's by more than noise.
 
-    The mean length stays: it is known better by itself.
+    The model's are those of `drawn` that are not stretched. The mean length stays: it is known better by itself.
     """
-    candidates = place(drawn[:: -(-len(drawn) // _LOOKED_AT)], columns)
-    part = kept_share(candidates, noisy)
+    part = kept_share(place(_few(stretch.plain(drawn)), columns), noisy)
     if part == 0.0:
         return chosen
+    candidates = place(_few(drawn), columns)
     levels = (np.arange(len(chosen)) + 0.5) / len(chosen)
     reached, ranks = measured_lengths(lengths_of(candidates), noisy)
     measured, rows = np.interp(levels, ranks, reached), place(chosen, columns)
@@ -60,6 +61,10 @@ def hold_lengths(chosen: Array, drawn: Array, columns: Columns, noisy: NoisyMome
         chosen = _moved(chosen, rows, missing, columns)
         rows = place(chosen, columns)
     return chosen
+
+
+def _few(drawn: Array) -> Array:
+    return drawn[:: -(-len(drawn) // _LOOKED_AT)]
 
 
 def _lacking(candidates: Array, measured: Array, levels: Array, plenty: float) -> Array:

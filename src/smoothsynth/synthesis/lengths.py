@@ -39,7 +39,7 @@ _ALIKE = 6
 _FLAT_SHARE, _FLAT_LEFT = 0.1, 0.03
 _STRETCHES = (1.0, 1.4, 1.8)
 # What single rows are moved to starts from less: those beyond are few.
-_REACHES, _FLAT_BEYOND = (1.0, 1.4), 0.01
+_REACHES, _FLAT_BEYOND = (1.0, 1.6), 0.01
 _FLAT = 400
 # Weights are flattened until so large a share of the rows counts: else few rows would stand for all.
 _LEAST_COUNTING = 0.1

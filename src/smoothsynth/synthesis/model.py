@@ -118,7 +118,7 @@ class Model:
         drawn = self.stretch.drawn(many, self.columns, self.correlation, generator=generator)
         chosen = choose_scores(drawn, self.columns, self.lengths, count, generator=generator)
         if self.columns.limits is None:
-            chosen = hold_lengths(chosen, drawn, self.columns, self.lengths)
+            chosen = hold_lengths(chosen, drawn, self.stretch, self.columns, self.lengths)
             chosen = chosen if self.cut is None else hold_pairs(chosen, self.columns, self.cut)
         return place(chosen, self.columns, generator=generator)
 

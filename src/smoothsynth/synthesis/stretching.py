@@ -64,6 +64,10 @@ class Stretch:
         other[:, _values(columns)] *= np.exp(self.scale * generator.standard_normal((len(other), 1)))
         return np.concatenate([plain, other])
 
+    def plain(self, drawn: Array) -> Array:
+        """Return those of drawn scores that are not stretched."""
+        return drawn if self == Stretch() else drawn[: -(-len(drawn) // 2)]
+
     def _stretched(self, columns: Columns, correlation: Array) -> Array:
         along = np.where(_values(columns), columns.means() * columns.deviations(), 0.0)
         bent = correlation @ along

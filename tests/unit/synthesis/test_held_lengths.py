@@ -13,6 +13,7 @@ from smoothsynth.synthesis.held_lengths import hold_lengths
 from smoothsynth.synthesis.lengths import expected_ranks, mean_square
 from smoothsynth.synthesis.looks import length_view
 from smoothsynth.synthesis.placing import place, scores
+from smoothsynth.synthesis.stretching import Stretch
 
 ROWS, CANDIDATES = 2000, 12_000
 
@@ -48,7 +49,7 @@ def unlike_in_length(columns, seed=2):
 def test_the_shortest_and_the_longest_rows_are_there():
     columns = normal_columns(40)
     true, (drawn, chosen) = unlike_in_length(columns), drawn_scores(columns)
-    moved = hold_lengths(chosen, drawn, columns, lengths_of_rows(columns, true))
+    moved = hold_lengths(chosen, drawn, Stretch(), columns, lengths_of_rows(columns, true))
     wanted, before, after = (mean_square(r) for r in (true, place(chosen, columns), place(moved, columns)))
     for level in (0.01, 0.05, 0.95, 0.99):
         short_of = abs(np.quantile(before, level) - np.quantile(wanted, level))
@@ -59,7 +60,7 @@ def test_the_shortest_and_the_longest_rows_are_there():
 def test_columns_stay_as_they_are():
     columns = normal_columns(40)
     drawn, chosen = drawn_scores(columns)
-    moved = hold_lengths(chosen, drawn, columns, lengths_of_rows(columns, unlike_in_length(columns)))
+    moved = hold_lengths(chosen, drawn, Stretch(), columns, lengths_of_rows(columns, unlike_in_length(columns)))
     assert not np.array_equal(moved, chosen)
     np.testing.assert_array_equal(np.sort(moved, axis=0), np.sort(chosen, axis=0))
 
@@ -68,14 +69,14 @@ def test_where_lengths_are_as_expected_nothing_moves():
     columns = normal_columns(40)
     drawn, chosen = drawn_scores(columns)
     noisy = lengths_of_rows(columns, place(drawn, columns), noise_of=2000)
-    assert hold_lengths(chosen, drawn, columns, noisy) is chosen
+    assert hold_lengths(chosen, drawn, Stretch(), columns, noisy) is chosen
 
 
 def test_rows_that_could_be_chosen_are_not_moved():
     """Two columns have rows of every length: hardly any is moved."""
     columns = normal_columns(2)
     true, (drawn, chosen) = unlike_in_length(columns), drawn_scores(columns)
-    moved = hold_lengths(chosen, drawn, columns, lengths_of_rows(columns, true))
+    moved = hold_lengths(chosen, drawn, Stretch(), columns, lengths_of_rows(columns, true))
     changed = np.abs(mean_square(place(moved, columns)) - mean_square(place(chosen, columns)))
     assert np.mean(changed) < 0.003
 
@@ -84,7 +85,7 @@ def test_missing_values_and_their_marks_stay():
     columns = normal_columns(12, nullable=True).with_shares({2 * i + 1: 0.3 for i in range(12)})
     drawn, chosen = drawn_scores(columns)
     true = unlike_in_length(columns)
-    moved = hold_lengths(chosen, drawn, columns, lengths_of_rows(columns, true))
+    moved = hold_lengths(chosen, drawn, Stretch(), columns, lengths_of_rows(columns, true))
     before, after = place(chosen, columns), place(moved, columns)
     marks = list(columns.groups.marks)
     np.testing.assert_array_equal(after[:, marks], before[:, marks])
