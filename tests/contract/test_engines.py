@@ -155,7 +155,6 @@ VIEWS = {
         View.from_values(bent(4, 4), counts=7),
         [term_feature((c, j)) for c in (2, 0, 3) for j in range(1, 8)],
     ),
-    "two soft counts": (View.straight(4, counts=2), [term_feature((1, 2)), term_feature((3, 1)), term_feature((1, 1))]),
 }
 
 
