@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ROUNDS = 3
 # So many candidates tell how far the lengths of rows may reach.
 _LOOKED_AT = 6000
-# Where at least this share of the candidates could be chosen, none is moved.
+# Where no more than this share of the candidates beyond would have to be chosen, none is moved.
 _ENOUGH = 0.3
 # Below this part of the spread of lengths nothing is done.
 _LITTLE = 0.005
