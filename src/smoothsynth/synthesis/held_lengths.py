@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_ROUNDS = 3
+# Steps towards the lengths; the first goes most of the way, and is enough for tables that take long.
+_ROUNDS, _MANY_ROWS = 3, 100_000
 # So many candidates tell how far the lengths of rows may reach.
 _LOOKED_AT = 6000
 # Where no more than this share of the candidates beyond would have to be chosen, none is moved.
@@ -54,12 +55,12 @@ def hold_lengths(chosen: Array, drawn: Array, stretch: Stretch, columns: Columns
     if np.abs(missing).mean() < _LITTLE * before.std():
         return chosen
     wanted = before + missing - missing.mean()
-    for _ in range(_ROUNDS):
+    for step in range(_ROUNDS if len(rows) <= _MANY_ROWS else 1):
+        rows = place(chosen, columns) if step else rows
         lengths = mean_square(rows)
         missing = np.empty(len(rows))
         missing[np.argsort(lengths)] = wanted - np.sort(lengths)
         chosen = _moved(chosen, rows, missing, columns)
-        rows = place(chosen, columns)
     return chosen
 
 
