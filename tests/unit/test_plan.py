@@ -100,8 +100,8 @@ def test_what_means_need_no_longer_goes_to_ranks_under_pure_epsilon():
 
 
 def test_many_rows_have_soft_counts_of_ranks_under_pure_epsilon():
-    def ranks(rows, **choices):
-        plan = ss.plan(numbers(6), rows, epsilon=1.0, **choices)
+    def ranks(rows, columns=6, **choices):
+        plan = ss.plan(numbers(columns), rows, epsilon=1.0, **choices)
         return plan.measurements[plan.looks.index("ranks")]
 
     few, many = ranks(2_000), ranks(100_000)
@@ -117,6 +117,11 @@ def test_many_rows_have_soft_counts_of_ranks_under_pure_epsilon():
     # Weights of candidates must match all moments: few cosines.
     assert ranks(100_000, candidates="hypercube").view.counts is None
     assert ranks(100_000, delta=1e-6).view.counts is None
+    # Counting a very wide table would take much memory.
+    assert ranks(10_000_000, columns=128).view.counts is not None
+    wide = ranks(10_000_000, columns=129)
+    assert wide.view.counts is None
+    assert 5 <= len(wide.features) / 129 <= 24
 
 
 def test_a_plan_prints_and_is_json():

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from smoothsynth.designs.shape import Shape, Stages
 
 LENGTH_DEGREES = 3
-FEWEST_DEGREES, ROUGHNESS = 3, 0.2
+FEWEST_DEGREES, MOST_DEGREES, ROUGHNESS = 3, 24, 0.2
 # From so many cosines of ranks on, soft counts are taken instead: noise grows with the number of cosines, but only with the
-# root of the number of counts that cosines are made of.
-MANY_DEGREES, COUNTS, MOST_COUNTS = 5, 4.5, 96
+# root of the number of counts that cosines are made of. Not of more columns: an engine counts in half a megabyte a column.
+MANY_DEGREES, COUNTS, MOST_COUNTS, MOST_COUNTED = 5, 4.5, 96, 128
 # Ranks, lengths and pairs are bought only if their noise stays below.
 MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.2, 0.25, 0.08
 # Means need not be known better than this over sqrt(n), half of what chance makes of n rows: up to two thirds of what
@@ -77,7 +77,8 @@ def pure_stages(
     if "ranks" in shares:
         values = len(shape.values)
         degrees = FEWEST_DEGREES if weighed else _rank_degrees(values, people, epsilons["ranks"])
-        counts = _rank_counts(values, people, epsilons["ranks"]) if degrees >= MANY_DEGREES else None
+        many = degrees >= MANY_DEGREES and values <= MOST_COUNTED
+        counts = _rank_counts(values, people, epsilons["ranks"]) if many else None
         ranks = shape.moments(counts or degrees)[: (counts or degrees) * values]
         what = f"{degrees} cosines" if counts is None else f"{counts} soft counts"
         kind = "cube" if counts is None else "discrete laplace"
@@ -142,7 +143,7 @@ def _rank_degrees(values: int, people: float, epsilon: float) -> int:
     """
     noise = 2.0 * values / (math.sqrt(3.0) * people * epsilon)
     on_the_lattice = FULL_WEIGHT / (epsilon * values)
-    return math.floor(max(FEWEST_DEGREES, min(ROUGHNESS * noise ** (-2 / 3), on_the_lattice)))
+    return math.floor(max(FEWEST_DEGREES, min(MOST_DEGREES, ROUGHNESS * noise ** (-2 / 3), on_the_lattice)))
 
 
 def _rank_counts(values: int, people: float, epsilon: float) -> int:
