@@ -15,7 +15,7 @@ import numpy as np
 
 from smoothsynth.synthesis.columns import Columns, tilt
 from smoothsynth.synthesis.denoising import denoise
-from smoothsynth.synthesis.looks import score_length
+from smoothsynth.synthesis.looks import score_length, score_units
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.sample import generator
 
@@ -103,7 +103,8 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
     if view is None:
         raise ValueError("pairs are measured through a view")
     length = score_length(columns, noisy.measurement, noisy.rows)
-    seen = _unpack(noisy, length, known=known / columns.deviations())
+    units = score_units(columns, noisy.measurement, noisy.rows)
+    seen = _unpack(noisy, length, known=known / units)
     simulated = min(max(_FEWEST_SIMULATED, (2.0 / max(seen.noise, 1e-9)) ** 2), MOST_SIMULATED)
     drawn = scores(round(simulated), columns.count, generator=generator(0))
     correlation = np.eye(columns.count)
@@ -113,9 +114,9 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
     means, squares, covariance = _moments(rows)
     # Independent scores give uncorrelated rows, but for constraints, which tie columns by themselves.
     tied = covariance * free if columns.limits is not None else None
-    target = _targets(seen, means, squares, covariance, free, tied=tied)
+    target = _targets(seen, means, squares, covariance, free, expected=(columns.deviations() / units) ** 2, tied=tied)
     for _ in range(_ROUNDS):
-        first = first + 0.8 * (target.means - means)
+        first = first + 0.8 * (target.means - means) * units / start.deviations()
         second = np.clip(second * np.clip(target.squares / squares, 0.6, 1.6) ** 0.7, 0.01, _FAR**2)
         variances = np.maximum(np.diag(covariance), 1e-12)
         change = target.correlation - covariance / np.sqrt(np.outer(variances, variances))
@@ -126,7 +127,7 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
         means, squares, covariance = _moments(rows)
     whole = float(np.mean(np.linalg.norm(rows, axis=1) < 0.999 * length))
     loose = math.sqrt(2.0 / columns.count) * seen.noise / max(whole, 0.05)
-    units = length * start.deviations()
+    units = length * units
     cut = CutMoments(
         view,
         target.means / length,
@@ -194,7 +195,14 @@ class _Target:
 
 
 def _targets(
-    seen: Seen, means: Array, squares: Array, covariance: Array, free: Array, *, tied: Array | None = None
+    seen: Seen,
+    means: Array,
+    squares: Array,
+    covariance: Array,
+    free: Array,
+    *,
+    expected: Array,
+    tied: Array | None = None,
 ) -> _Target:
     """Decide how much of the difference between what was seen and the model is more than noise."""
     d, noise = len(means), seen.noise
@@ -205,7 +213,7 @@ def _targets(
     common = float(difference.mean())
     pooled = common**3 / (common**2 + 2.0 * noise**2 / d)
     own = _OWN_SQUARES * shrinkage(difference - common, noise * math.sqrt(2.0)) * (difference - common)
-    second = np.maximum(squares + pooled + own, 0.05 * squares)
+    second = np.maximum(squares + pooled * expected + own, 0.05 * squares)
     rest = (seen.squares - np.outer(seen.means, seen.means) - covariance) * free
     variances = np.maximum(second - first**2, np.maximum(0.05 * squares, 0.7 * noise))
     found = denoise(rest, noise, gaussian=seen.gaussian)

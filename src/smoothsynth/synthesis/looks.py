@@ -24,6 +24,8 @@ FLAT_SHARE = 0.1
 # most of the variance of columns lies outside their middle, rows are expected to be short, and are cut shorter still.
 LEAST_SHORT, MOST_SHORT, PAIR_NOISE = 0.6, 5.0, 0.01
 LEAST_MIDDLE, ROUGH_NOISE = 0.25, 0.02
+# Above this noise of a correlation, rows are seen in roots of deviations: products drown, and errors of wide columns count.
+DROWNING_NOISE = 0.2
 
 
 def rank_view(columns: Columns, counts: int | None = None) -> View:
@@ -44,15 +46,32 @@ def score_length(columns: Columns, measurement: Measurement, rows: int) -> float
 
     A product has noise w in units of the view, so a correlation has noise  w s d.
     """
-    noise = float(measurement.deviations(rows).min()) * columns.count
+    noise = _pair_noise(columns, measurement, rows)
     middle = max(LEAST_MIDDLE, ROUGH_NOISE / noise, float(columns.middles_of_variance().mean()))
     return math.sqrt(columns.count * min(MOST_SHORT, max(min(LEAST_SHORT, middle), PAIR_NOISE / noise)))
 
 
-def score_view(columns: Columns, length: float) -> View:
-    """See each coordinate as (x - m)/s, in units of the length to which rows are cut."""
-    centred = knot_places()[None, :] - columns.means()[:, None]
-    return View.from_values(centred / columns.deviations()[:, None] / length, radius=1.0)
+def score_units(columns: Columns, measurement: Measurement, rows: int) -> Array:
+    """Return the unit u of each coordinate: its deviation s where pairs are seen well, towards the root of it where not.
+
+    Noise is equal in these units, and grows with the length of rows in them:  sum u^2 sum (s/u)^2  over the columns for means
+    and products together. It is least for the root. Correlations are seen alike in all columns for u = s. Units are scaled
+    so that rows have a mean square of 1 in them.
+    """
+    noise = _pair_noise(columns, measurement, rows)
+    deviations = columns.deviations()
+    units = deviations ** (1.0 - 0.5 * noise**2 / (noise**2 + DROWNING_NOISE**2))
+    return np.asarray(units * math.sqrt(np.mean((deviations / units) ** 2)))
+
+
+def score_view(columns: Columns, units: Array) -> View:
+    """See each coordinate as (x - m)/u, rows cut to length 1."""
+    return View.from_values((knot_places()[None, :] - columns.means()[:, None]) / units[:, None], radius=1.0)
+
+
+def _pair_noise(columns: Columns, measurement: Measurement, rows: int) -> float:
+    """Return the noise that a correlation has if rows are cut at the length that they have on average."""
+    return float(measurement.deviations(rows).min()) * columns.count
 
 
 def length_view(distribution: Array) -> View:

@@ -21,7 +21,7 @@ from smoothsynth.synthesis.held_lengths import hold_lengths
 from smoothsynth.synthesis.independent import separable
 from smoothsynth.synthesis.known_moments import hold_public
 from smoothsynth.synthesis.lengths import choose_scores, expected_ranks, scale_to_lengths
-from smoothsynth.synthesis.looks import length_view, rank_view, score_length, score_view
+from smoothsynth.synthesis.looks import length_view, rank_view, score_length, score_units, score_view
 from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_mean_square
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.ranks import learn_ranks, rank_noise
@@ -59,7 +59,8 @@ class Model:
         if kind == "ranks":
             return rank_view(self.columns, None if measurement.view is None else measurement.view.counts)
         if kind == "scores":
-            return score_view(self.columns, score_length(self.columns, measurement, rows))
+            units = score_units(self.columns, measurement, rows) * score_length(self.columns, measurement, rows)
+            return score_view(self.columns, units)
         if kind == "lengths":
             return length_view(expected_ranks(self.columns, self.correlation))
         raise PlanError(f"There is no look {kind!r}.")

@@ -15,7 +15,7 @@ import numpy as np
 from smoothsynth.soft_counts import count_values
 from smoothsynth.synthesis.columns import tilt
 from smoothsynth.synthesis.looks import FLAT_SHARE
-from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means
+from smoothsynth.synthesis.low_moments import UNKNOWN, first_moments
 from smoothsynth.synthesis.shares import learn_shares, missing_share, where_there
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density. Those
 # made of soft counts are many.
 _LOOSE, _LOOSE_COUNTS, _MOST_LOOSE = 4.0, 2.0, 0.3
+# First moments, which ranks were seen through, are held within so many times their noise.
+_LOOSE_FIRST = 9.0
 # A flat share is kept of every column, for what noise may hide: this part of the noise of the first cosine, at most so much.
 _HIDDEN, _MOST_FLAT = 0.25, 0.03
 
@@ -38,7 +40,8 @@ _HIDDEN, _MOST_FLAT = 0.25, 0.03
 def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoments]) -> Columns:
     """Tilt columns to noisy cosines or soft counts of their own distribution functions, shrunk by what they are worth.
 
-    Under pure epsilon the means, measured before and better, are held within their noise.
+    Means and mean squares released before are held loosely: cosines of ranks tell little of tails and of values far off.
+    Under pure epsilon the means, measured better than ranks, are held within their noise.
     """
     columns = learn_shares(columns, (*low, noisy))
     lines = [c for c in range(columns.count) if c not in columns.groups.marks]
@@ -57,10 +60,11 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
     own = np.einsum("dqg,dg->dq", functions, start.masses)
     apart, deviations[lines] = _common_and_own((values - own)[lines], deviations[lines], loose)
     values[lines] = own[lines] + apart
-    if noisy.measurement.multiplier is None:
-        means, noise = measured_means(columns, low)
-        functions = np.concatenate([functions, columns.places[:, None, :]], axis=1)
-        values, deviations = np.column_stack([values, means]), np.column_stack([deviations, noise])
+    first = np.stack([columns.places, 2.0 * columns.places**2 - 1.0], axis=1)
+    moments, noise = first_moments(columns, low)
+    trust = 1.0 if noisy.measurement.multiplier is None else _LOOSE_FIRST
+    functions = np.concatenate([functions, first], axis=1)
+    values, deviations = np.hstack([values, moments]), np.hstack([deviations, trust * noise])
     shares = {mark: columns.share(mark) for mark in columns.groups.marks}
     return tilt(start, functions, values, deviations).with_shares(shares)
 

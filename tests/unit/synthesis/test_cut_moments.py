@@ -40,7 +40,7 @@ def lengths_of(points, columns):
 
 def seen_cut(points, columns, length, *, noise=1e-4):
     """Return the moments of points cut to a length, as a release with hardly any noise would have them."""
-    view = score_view(columns, length)
+    view = score_view(columns, length * columns.deviations())
     seen = view.of(points)
     covariance = np.cov(seen.T, bias=True)
     units = length * columns.deviations()
