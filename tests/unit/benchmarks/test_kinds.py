@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from benchmarks import kinds
+from benchmarks.ratios import MEASURES
 
 
 @pytest.mark.parametrize("kind", kinds.KINDS)
@@ -36,5 +37,5 @@ def test_the_figures_are_ratios_to_the_best_baseline_and_to_a_bootstrap(capsys):
     assert "400" in shown
     given = kinds.parse(["--epsilon", "50", "--rounds", "1", "--queries", "20"])
     best, chance = kinds.errors("normal", 4_000, 3, given, delta=1e-6)
-    assert best.shape == chance.shape == (len(kinds.MEASURES),)
+    assert best.shape == chance.shape == (len(MEASURES),)
     assert np.all(chance < 5.0)
