@@ -52,15 +52,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutMoments:
-    """Moments of rows through a view that cuts them: means as far as noise let them be seen, the covariance as released.
+    """Moments of rows through a view that cuts them, as released.
 
-    In units of the cube: `units` are those of the view, `noise` is that of the means, `before` are the model's means before.
+    `worth` is what a mean tells beside what was known `before`, from 0 to 1. In units of the cube: `units` are those of the
+    view, `noise` is that of the means, `before` are the model's means before.
     In units of the view: `covariance` and `pair_noise`, the noise of a product; it is Gaussian or not. `loose` is the noise
     of the common scale of all variances, relative to it: rows that are cut tell little of it.
     """
 
     view: View
     means: Array
+    worth: Array
     units: Array
     noise: Array
     before: Array
@@ -73,9 +75,13 @@ class CutMoments:
         """Return the length to which rows were cut, in standard deviations of the columns."""
         return float(np.mean(self.units / columns.deviations()))
 
-    def missing_means(self, rows: Array, weights: Array) -> Array:
-        """Return by how much the means of weighted rows are too small, in units of the cube."""
-        return np.asarray(self.units * (self.means - weights @ self.view.of(rows)))
+    def missing_means(self, columns: Columns, rows: Array, weights: Array) -> Array:
+        """Return by how much the means of columns are too small, of which these are weighted rows, in units of the cube.
+
+        Cut rows lack `worth` of what was seen; for the rest, columns are to have the means that they had before.
+        """
+        seen = self.units * (self.means - weights @ self.view.of(rows))
+        return np.asarray(self.worth * seen + (1.0 - self.worth) * (self.before - columns.means()))
 
     def missing_correlation(self, rows: Array, weights: Array, free: Array) -> Array:
         """Return what weighted rows lack in correlation through the view, as far as it is more than noise."""
@@ -114,10 +120,14 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
     means, squares, covariance = _moments(rows)
     # Independent scores give uncorrelated rows, but for constraints, which tie columns by themselves.
     tied = covariance * free if columns.limits is not None else None
-    target = _targets(seen, means, squares, covariance, free, expected=(columns.deviations() / units) ** 2, tied=tied)
+    expected = (columns.deviations() / units) ** 2
+    target = _targets(seen, means, squares, covariance, free, expected=expected, tied=tied)
+    before = second
     for _ in range(_ROUNDS):
-        first = first + 0.8 * (target.means - means) * units / start.deviations()
-        second = np.clip(second * np.clip(target.squares / squares, 0.6, 1.6) ** 0.7, 0.01, _FAR**2)
+        lacking = target.worth * (seen.means - means) + (1.0 - target.worth) * (start.means() - columns.means()) / units
+        first = first + 0.8 * lacking * units / start.deviations()
+        short = target.lacking_squares(squares, known=(before - second) * expected)
+        second = np.clip(second * np.clip(1.0 + short / squares, 0.6, 1.6) ** 0.7, 0.01, _FAR**2)
         variances = np.maximum(np.diag(covariance), 1e-12)
         change = target.correlation - covariance / np.sqrt(np.outer(variances, variances))
         correlation = nearest_correlation(correlation + change * free)
@@ -130,7 +140,8 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
     units = length * units
     cut = CutMoments(
         view,
-        target.means / length,
+        seen.means / length,
+        target.worth,
         units,
         seen.mean_noise / length * units,
         start.means(),
@@ -189,9 +200,28 @@ def shrinkage(differences: Array, noise: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Target:
-    means: Array
+    """What is to be believed of what was seen: `worth` of each mean, `common` and `own` of squares, from 0 to 1."""
+
+    worth: Array
     squares: Array
+    seen_squares: Array | None
+    expected: Array
+    common: float
+    own: float
     correlation: Array
+
+    def lacking_squares(self, squares: Array, *, known: Array) -> Array:
+        """Return by how much the squares of cut rows are too small; `known` is by how much those of whole rows are.
+
+        Under pure epsilon what is not believed of cut rows is left to the ranks, which tell more of it. With a delta it is
+        left to cut rows as they would be without dependence.
+        """
+        if self.seen_squares is None:
+            return self.squares - squares
+        short = self.seen_squares - squares
+        together, before = short.mean() * self.expected, known.mean() * self.expected
+        common = self.common * together + (1.0 - self.common) * before
+        return np.asarray(common + self.own * (short - together) + (1.0 - self.own) * (known - before))
 
 
 def _targets(
@@ -207,18 +237,27 @@ def _targets(
     """Decide how much of the difference between what was seen and the model is more than noise."""
     d, noise = len(means), seen.noise
     difference = seen.means - means
-    worth = seen.known**2 / (seen.known**2 + seen.mean_noise**2)
-    first = means + np.minimum(shrinkage(difference, seen.mean_noise), worth) * difference
+    known = seen.known**2 / (seen.known**2 + seen.mean_noise**2)
+    worth = np.minimum(shrinkage(difference, seen.mean_noise), known)
+    first = means + worth * difference
     difference = np.diag(seen.squares) - squares
     common = float(difference.mean())
-    pooled = common**3 / (common**2 + 2.0 * noise**2 / d)
-    own = _OWN_SQUARES * shrinkage(difference - common, noise * math.sqrt(2.0)) * (difference - common)
-    second = np.maximum(squares + pooled * expected + own, 0.05 * squares)
+    together = common**2 / (common**2 + 2.0 * noise**2 / d)
+    own = _OWN_SQUARES * shrinkage(difference - common, noise * math.sqrt(2.0))
+    second = np.maximum(squares + together * common * expected + own * (difference - common), 0.05 * squares)
     rest = (seen.squares - np.outer(seen.means, seen.means) - covariance) * free
     variances = np.maximum(second - first**2, np.maximum(0.05 * squares, 0.7 * noise))
     found = denoise(rest, noise, gaussian=seen.gaussian)
     wanted = found if tied is None else tied + found
-    return _Target(first, second, wanted / np.sqrt(np.outer(variances, variances)))
+    return _Target(
+        worth,
+        second,
+        None if seen.gaussian else np.diag(seen.squares),
+        expected,
+        together,
+        own,
+        wanted / np.sqrt(np.outer(variances, variances)),
+    )
 
 
 def _unpack(noisy: NoisyMoments, length: float, *, known: Array) -> Seen:

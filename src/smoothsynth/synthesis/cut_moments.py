@@ -63,7 +63,7 @@ def hold_cut_moments(
         weights = length_weights(rows, lengths, believable)
         rows = place(drawn, columns, weights=weights)
         lacking = cut.missing_correlation(rows, weights, free)
-        columns = shifted(columns, _STEP * cut.missing_means(rows, weights))
+        columns = shifted(columns, _STEP * cut.missing_means(columns, rows, weights))
         if lacking.any():
             correlation = nearest_correlation(correlation + _STEP * lacking)
             drawn = stretch.drawn(count, columns, correlation, generator=seeded(5))

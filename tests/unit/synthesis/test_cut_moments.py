@@ -44,14 +44,15 @@ def seen_cut(points, columns, length, *, noise=1e-4):
     seen = view.of(points)
     covariance = np.cov(seen.T, bias=True)
     units = length * columns.deviations()
-    return CutMoments(view, seen.mean(axis=0), units, noise * units, columns.means(), covariance, noise, True, noise)
+    means, all_of_it = seen.mean(axis=0), np.ones(COLUMNS)
+    return CutMoments(view, means, all_of_it, units, noise * units, columns.means(), covariance, noise, True, noise)
 
 
 def as_pairs_would(columns, cut):
     """Move columns until independent rows, with whatever lengths they have, have the means of cut rows."""
     drawn = scores(ROWS, COLUMNS, generator=generator(0))
     for _ in range(8):
-        columns = shifted(columns, 0.8 * cut.missing_means(place(drawn, columns), np.full(ROWS, 1 / ROWS)))
+        columns = shifted(columns, 0.8 * cut.missing_means(columns, place(drawn, columns), np.full(ROWS, 1 / ROWS)))
     return columns
 
 
@@ -75,7 +76,7 @@ def test_what_has_its_means_already_stays():
     points = place(scores(ROWS, COLUMNS, generator=generator(0)), columns)
     length = np.sqrt(0.6 * COLUMNS)
     cut = seen_cut(points, columns, length)
-    np.testing.assert_allclose(cut.missing_means(points, np.full(ROWS, 1 / ROWS)), 0.0, atol=1e-12)
+    np.testing.assert_allclose(cut.missing_means(columns, points, np.full(ROWS, 1 / ROWS)), 0.0, atol=1e-12)
     lengths = lengths_of(points, columns)
     stretch = needed_stretch(columns, np.eye(COLUMNS), lengths)
     known = known_so_far(columns, [], cut)
