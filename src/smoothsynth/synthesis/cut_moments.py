@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.synthesis.copula import free_pairs, nearest_correlation, shifted
+from smoothsynth.synthesis.copula import free_pairs, nearest_correlation
 from smoothsynth.synthesis.lengths import believed, length_weights
 from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means
+from smoothsynth.synthesis.moving import shifted
 from smoothsynth.synthesis.placing import place
 from smoothsynth.synthesis.sample import generator as seeded
 from smoothsynth.synthesis.squares import mean_square, scaled

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.synthesis.copula import reachable, retarget, standard_functions
 from smoothsynth.synthesis.low_moments import UNKNOWN, measured_means, measured_square
+from smoothsynth.synthesis.moving import reachable, retarget, standard_functions
 from smoothsynth.synthesis.shares import missing_share
 
 if TYPE_CHECKING:

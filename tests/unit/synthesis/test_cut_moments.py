@@ -9,11 +9,12 @@ import smoothsynth as ss
 from smoothsynth.basis import term_feature
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.copula import CutMoments, free_pairs, shifted
+from smoothsynth.synthesis.copula import CutMoments, free_pairs
 from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means
 from smoothsynth.synthesis.lengths import expected_ranks
 from smoothsynth.synthesis.looks import length_view, score_view
 from smoothsynth.synthesis.model import Model
+from smoothsynth.synthesis.moving import shifted
 from smoothsynth.synthesis.placing import place, scores
 from smoothsynth.synthesis.sample import generator
 from smoothsynth.synthesis.squares import known_so_far

@@ -9,8 +9,9 @@ import smoothsynth as ss
 from smoothsynth.moments import NoisyMoments
 from smoothsynth.plan import plan
 from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.copula import learn_pairs, shifted
+from smoothsynth.synthesis.copula import learn_pairs
 from smoothsynth.synthesis.looks import score_length, score_units, score_view
+from smoothsynth.synthesis.moving import shifted
 from smoothsynth.synthesis.placing import place
 
 ROWS, COLUMNS = 20_000, 6
