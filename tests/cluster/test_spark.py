@@ -92,6 +92,7 @@ def executor_finder():
     return find
 
 
+@pytest.mark.slow
 def test_an_executor_that_is_killed_in_the_middle_of_a_frame_changes_nothing(spark, frame, folder, tmp_path):
     mark, find = tmp_path / "killed", executor_finder()
 
@@ -165,6 +166,7 @@ def children():
     return below
 
 
+@pytest.mark.slow
 def test_a_release_of_a_frame_through_all_stages(spark, frame):
     made = ss.release(frame, schema=SCHEMA, epsilon=3.0, delta=1e-6, seed=1)
     assert made.receipt.rows == 4000

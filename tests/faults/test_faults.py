@@ -26,10 +26,9 @@ def harness(*arguments):
 
 
 def test_killed_and_interrupted_there_is_a_whole_release_or_none_and_the_ledger_is_right():
-    seen = harness("--kills", 4, "--rows", 1_000, "--only", "kill", "interrupt")
-    assert seen["killed"]["struck"] == 4
+    seen = harness("--kills", 2, "--rows", 1_000, "--only", "kill", "interrupt")
+    assert seen["killed"]["struck"] == 2
     assert seen["interrupted (Ctrl-C)"]["struck"] == 4
-    assert seen["killed"]["absent"] > 0
     assert all(tally["whole"] + tally["absent"] == tally["runs"] for tally in seen.values())
 
 
@@ -45,6 +44,7 @@ def test_every_kind_of_fault():
     kills = seen["killed"]
     assert kills["struck"] == 200
     assert kills["drawn"] > kills["whole"] > 0
+    assert kills["absent"] > 0
     assert seen["race for the last epsilon"]["whole"] * 3 == seen["race for the last epsilon"]["runs"]
 
 
@@ -110,6 +110,7 @@ def test_the_judgement_notices_private_values(site):
     assert judged(site, drawn=0).wrong[-1] == "temporary files left"
 
 
+@pytest.mark.slow
 def test_a_ledger_that_is_charged_too_late_is_caught(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks.fault_kills import killed_charging
