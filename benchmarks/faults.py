@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KINDS = {
     "kill": lambda site, _, kills, rng: fault_kills.killed(site, kills, rng),
     "replace": lambda site, _, kills, rng: fault_kills.killed_replacing(site, max(2, kills // 10), rng),
-    "interrupt": lambda site, _, kills, rng: fault_kills.interrupted(site, max(4, kills // 4), rng),
+    "interrupt": lambda site, _, kills, rng: fault_kills.interrupted(site, max(2, kills // 4), rng),
     "charge": lambda _, place, kills, rng: fault_kills.killed_charging(place, kills, rng),
     "call": lambda _, place, *__: fault_kills.killed_at_each_call(place),
     "truncate": lambda site, _, kills, rng: fault_places.truncated(site, max(4, kills // 10), rng),

@@ -66,12 +66,12 @@ def test_the_noise_that_is_stated_is_the_noise_there_was(releases):
     schema = ss.Schema({name: private.schema.columns[name]})
     truth = float(np.mean(private.columns[name]))
     errors = []
-    for seed in range(40):
+    for seed in range(120):
         made = ss.release(
             table, schema=schema, epsilon=0.2, method="paper", candidates="hypercube", features=1, seed=seed
         )
         sure = bounded(Asked.of(made, [name]).knowledge, 0, lambda x: x, confidence=0.95)
         errors.append(abs(sure.centre - truth) / sure.noise)
-    # Laplace noise: 5 % are beyond 1, and 22 % are beyond one half (2.5 deviations around both for 40 draws).
-    assert np.mean(np.array(errors) > 1) <= 0.14
-    assert np.mean(np.array(errors) > 0.5) >= 0.05
+    # Laplace noise: 5 % are beyond 1, and 22 % are beyond one half. By chance either limit is passed once in 80,000 runs.
+    assert np.mean(np.array(errors) > 1) <= 0.15
+    assert np.mean(np.array(errors) > 0.5) >= 0.08
