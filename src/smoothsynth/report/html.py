@@ -77,7 +77,7 @@ def _as_script_data(document: dict[str, Any]) -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files("smoothsynth.report").joinpath("page", name).read_text(encoding="utf-8")
+    return (resources.files("smoothsynth.report") / "page" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
