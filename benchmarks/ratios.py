@@ -63,7 +63,7 @@ def ratios(rounds: Sequence[dict[str, list[float]]]) -> tuple[Points, Points]:
 
 
 class Shown:
-    """A table of ratios, a line for each table, its last line the geometric means."""
+    """A table of ratios, a line for each table; below, geometric means and how often ours is worse."""
 
     def __init__(self, given: argparse.Namespace, *, delta: float) -> None:
         title = f"epsilon = {given.epsilon:g}, delta = {delta:g}: over the best baseline (over a bootstrap)"

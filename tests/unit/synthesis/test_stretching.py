@@ -10,7 +10,7 @@ from smoothsynth.basis import term_feature
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.lengths import believed, between, expected_ranks
-from smoothsynth.synthesis.looks import length_view, score_length
+from smoothsynth.synthesis.looks import length_view, score_length, score_units
 from smoothsynth.synthesis.placing import alike, place
 from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 
@@ -91,15 +91,35 @@ def test_levels_and_missing_values_keep_their_law():
         assert np.abs(other - drawn[0]).max() > 0.1
 
 
+def pairs_planned(rows):
+    """Return how a plan for so many rows measures pairs."""
+    plan = ss.plan(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}), rows, epsilon=1.0, delta=1e-6)
+    return plan.measurements[plan.looks.index("scores")]
+
+
+def test_columns_are_seen_in_their_deviations_but_in_roots_of_them_where_pairs_drown():
+    """In roots  sum u^2 sum (s/u)^2,  which noise goes with, is least."""
+    narrow, wide = normal_columns(mean=0.0, deviation=0.05), normal_columns(mean=0.0, deviation=0.3)
+    masses = np.where(np.arange(COLUMNS)[:, None] % 2, narrow.masses, wide.masses)
+    columns = replace(wide, masses=masses)
+    deviations = columns.deviations()
+
+    def noise(units):
+        return np.sum(units**2) * np.sum((deviations / units) ** 2)
+
+    few, many = (score_units(columns, pairs_planned(rows), rows) for rows in (200, 200_000))
+    assert many == pytest.approx(deviations, rel=1e-3)
+    assert noise(few) == pytest.approx(noise(np.sqrt(deviations)), rel=0.01)
+    assert noise(few) < 0.8 * noise(many)
+    for units in (few, many):
+        assert np.mean((deviations / units) ** 2) == pytest.approx(1.0)
+
+
 def test_rows_are_cut_shorter_where_variance_lies_outside_the_middle():
     narrow = normal_columns(mean=0.0, deviation=0.05).mixed(0.05)
     wide = normal_columns(mean=0.0)
     assert narrow.middles_of_variance().max() < 0.3 < 0.9 < wide.middles_of_variance().min()
-    schema = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})
-    (_, rough), (_, fine) = (
-        next(stage for stage in zip(plan.looks, plan.measurements, strict=True) if stage[0] == "scores")
-        for plan in (ss.plan(schema, rows, epsilon=1.0, delta=1e-6) for rows in (2_000, 200_000))
-    )
+    rough, fine = (pairs_planned(rows) for rows in (2_000, 200_000))
     assert score_length(narrow, rough, 2_000) < 0.75 * score_length(wide, rough, 2_000)
     assert score_length(narrow, fine, 200_000) == score_length(wide, fine, 200_000)
 
