@@ -117,12 +117,19 @@ class View:
 
     def of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return points of the cube as they are seen through the view."""
+        seen = self._bent(points)
+        self.shorten(seen)
+        return seen.T / LATTICE
+
+    def uncut(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return points of the cube as they would be seen if no row were cut."""
+        return self._bent(points).T / LATTICE
+
+    def _bent(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         lattice = np.rint(points.T * LATTICE)
         if self.pooled:
             lattice = self.pool(lattice)[None, :]
-        seen = np.stack([self.bend(c, values) for c, values in enumerate(lattice)])
-        self.shorten(seen)
-        return seen.T / LATTICE
+        return np.stack([self.bend(c, values) for c, values in enumerate(lattice)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for moments.json; a number of soft counts only if there is one."""

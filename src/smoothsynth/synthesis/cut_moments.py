@@ -56,8 +56,7 @@ def hold_cut_moments(
     """
     values = [c for c in range(columns.count) if c not in columns.groups.marks]
     wanted, free = mean_square(columns, values), free_pairs(columns)
-    count = _SIMULATED if columns.limits is None else _SIMULATED_IN_LIMITS
-    drawn = stretch.drawn(count, columns, correlation, generator=seeded(5))
+    drawn = simulated(columns, correlation, stretch)
     rows = place(drawn, columns)
     believable = believed(rows, lengths)
     for _ in range(_ROUNDS):
@@ -67,9 +66,15 @@ def hold_cut_moments(
         columns = shifted(columns, _STEP * cut.missing_means(columns, rows, weights))
         if lacking.any():
             correlation = nearest_correlation(correlation + _STEP * lacking)
-            drawn = stretch.drawn(count, columns, correlation, generator=seeded(5))
+            drawn = simulated(columns, correlation, stretch)
             rows = place(drawn, columns, weights=weights)
     return scaled(columns, lambda now: wanted - mean_square(now, values), known), correlation
+
+
+def simulated(columns: Columns, correlation: Array, stretch: Stretch) -> Array:
+    """Draw scores of rows by which the model sees itself."""
+    count = _SIMULATED if columns.limits is None else _SIMULATED_IN_LIMITS
+    return stretch.drawn(count, columns, correlation, generator=seeded(5))
 
 
 def hold_pairs(chosen: Array, columns: Columns, cut: CutMoments) -> Array:

@@ -15,7 +15,7 @@ from smoothsynth.blas import one_thread_if_small
 from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.columns import Columns, flat_columns
 from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMoments, learn_pairs
-from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means
+from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means, simulated
 from smoothsynth.synthesis.first_release import hold_first
 from smoothsynth.synthesis.held_lengths import hold_lengths
 from smoothsynth.synthesis.independent import separable
@@ -25,6 +25,7 @@ from smoothsynth.synthesis.looks import length_view, rank_view, score_length, sc
 from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_mean_square
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.ranks import learn_ranks, rank_noise
+from smoothsynth.synthesis.spreads import settle_spreads
 from smoothsynth.synthesis.squares import hold_square, known_so_far
 from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 
@@ -102,6 +103,9 @@ class Model:
         if self.cut is not None:
             columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, self.cut, known=known)
             columns = hold_whole_means(columns, self.low, self.cut)
+            drawn = simulated(columns, correlation, stretch)
+            noise = math.inf if square is None else square[1]
+            columns = settle_spreads(columns, drawn, self.low, self.cut, noisy, square=noise)
         return replace(self, lengths=noisy, stretch=stretch, columns=columns, correlation=correlation)
 
     def rows(self, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
