@@ -42,7 +42,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["pure", "gaussian", "counted"])
+@pytest.mark.parametrize("kind", ["pure", *(pytest.param(k, marks=pytest.mark.slow) for k in ("gaussian", "counted"))])
 def test_answers_are_those_of_the_library(visit, folders, kind):
     opened, release = visit(folders[kind] / "report.html"), ss.load(folders[kind])
     counted = [m for m in release.moments if m.measurement.view is not None and m.measurement.view.counts]

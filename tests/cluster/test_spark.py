@@ -189,6 +189,7 @@ def test_a_release_of_files_from_the_command_line(spark, folder, tmp_path):
     assert "Stop that session first" in other.output
 
 
+@pytest.mark.slow
 def test_an_address_is_read_by_the_cluster(spark, folder):
     made = ss.release(folder.as_uri(), schema=SCHEMA, epsilon=1.0, engine="spark")
     assert made.receipt.rows == 4000
@@ -207,8 +208,11 @@ FRAMES = {
     "names in another case too": lambda spark, frame: frame.selectExpr("1 AGE", "age", "visits", "dose", "2 Dose"),
 }
 
+OFTEN = ("many empty partitions", "names in another case too")
 
-@pytest.mark.parametrize("kind", FRAMES)
+
+# Every shape costs seconds: two are always tried, all of them by `make slow`.
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k in OFTEN else pytest.mark.slow) for k in FRAMES])
 def test_frames_of_every_shape(kind, spark, frame, folder):
     assert on_spark(spark, FRAMES[kind](spark, frame)) == exact(folder)
 
@@ -303,6 +307,7 @@ def test_spark_itself_would_have_repeated_it(hostile, spark_folder):
     assert HOSTILE_TEXT.encode() in log.read_bytes()[before:]
 
 
+@pytest.mark.slow
 def test_a_file_with_another_type_in_the_middle_of_a_folder(spark, folder, tmp_path):
     ledger = tmp_path / "people.ledger"
     LedgerFile.create(ledger, ss.Budget(3.0))

@@ -191,7 +191,9 @@ def test_names_are_escaped(tmp_path):
     assert data["columns"][0]["name"] == name
 
 
-@pytest.mark.parametrize(("columns", "count"), [(120, 600), (100, 4000), (3, 150_000)])
+@pytest.mark.parametrize(
+    ("columns", "count"), [(120, 600), pytest.param(100, 4000, marks=pytest.mark.slow), (3, 150_000)]
+)
 def test_large_tables_stay_below_three_megabytes(columns, count):
     rng = np.random.default_rng(2)
     names = [f"column_{k}" for k in range(columns)]

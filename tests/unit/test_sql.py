@@ -127,7 +127,9 @@ def written(name, folder, *, port=9):
     return query
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n == "too much memory" else ()) for n in OUTSIDE]
+)
 def test_everything_else_is_refused_in_one_sentence(name, release, tmp_path):
     secret = pa.table({"age": [47.11235813]})
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.synthesis.lengths import believed, cosines, length_weights, mean_square
+from smoothsynth.synthesis.lengths import believed, cosines, length_weights
+from smoothsynth.synthesis.lengths import mean_square as row_squares
 from smoothsynth.synthesis.low_moments import first_moments
 from smoothsynth.synthesis.moving import reachable, retarget, standard_functions
 from smoothsynth.synthesis.placing import place
+from smoothsynth.synthesis.shares import missing_share
+from smoothsynth.synthesis.squares import mean_square
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +44,7 @@ _ROUNDS = 2
 _OFF = np.concatenate([[0.0], np.geomspace(0.002, 0.5, 9)])
 # Where columns have no more than the first of their variance in their middle, cut rows cannot tell the common scale, which
 # hangs on tails: it stays as it is, within this part of the noise with which lengths told it. From the second on they can.
-_TAILS, _NO_TAILS, _STAYS = 0.7, 0.95, 0.3
+_TAILS, _NO_TAILS, _STAYS = 0.7, 0.95, 0.1
 # Squares of cut rows may be wrong by such a share because the model's rows depend on each other in another way.
 _BENT = 0.02
 # No deviation changes by more than this factor at once.
@@ -97,12 +100,11 @@ def settle_spreads(
     middle = float(columns.middles_of_variance()[lines].mean())
     told = float(np.clip((middle - _TAILS) / (_NO_TAILS - _TAILS), 0.0, 1.0))
     believable = believed(place(drawn, columns), lengths)
-    wanted = None
+    wanted = mean_square(columns, lines)
     for _ in range(_ROUNDS):
         weights = length_weights(place(drawn, columns), lengths, believable)
         rows = place(drawn, columns, weights=weights)
         off = _Rows(columns, rows, weights, lines)
-        wanted = off.mean_square() if wanted is None else wanted
         evidence = (
             off.of_squares(low) + off.of_cut_squares(cut, told) + off.of_mean_square(wanted, lengths, square, told)
         )
@@ -154,24 +156,22 @@ class _Rows:
         weighted = np.linalg.solve(noise, slopes)
         return Evidence(slopes.T @ weighted, weighted.T @ (seen - means))
 
-    def mean_square(self) -> float:
-        """Return the mean square of the rows."""
-        return float(self.weights @ mean_square(self.rows))
-
     def of_mean_square(self, wanted: float, noisy: NoisyMoments, square: float, told: float) -> Evidence:
-        """Compare the mean square of rows with the one they had:  dt / d theta_j = 2 x_j x'_j / d."""
-        lengths = mean_square(self.rows)
+        """Compare the mean square of all values with the one that is wanted:  d t / d theta_j = 2 v_j there_j / d.
+
+        Its noise is that of the mean length of rows after the noisy cosines: what these tell of it, by regression.
+        """
+        lengths = row_squares(self.rows)
         seen = cosines(lengths, noisy)
         around, own = seen - self.weights @ seen, lengths - self.weights @ lengths
         weighted = around * self.weights[:, None]
         slopes = np.linalg.solve(weighted.T @ around + np.diag(noisy.deviations**2), weighted.T @ own)
         noise = 1.0 / math.hypot(1.0 / square, 1.0 / (float(np.linalg.norm(slopes * noisy.deviations)) + 1e-9))
-        noise *= told + _STAYS * (1.0 - told)
-        towards = self.weights @ self._with_length() / noise
-        return Evidence(np.outer(towards, towards), towards * (wanted - self.mean_square()) / noise)
-
-    def _with_length(self) -> Array:
-        return np.asarray(2.0 * self.rows[:, self.lines] * self.moving() / self.columns.count)
+        noise *= (told + _STAYS * (1.0 - told)) * self.columns.count / len(self.lines)
+        there = 1.0 - np.array([missing_share(self.columns, c) for c in self.lines])
+        towards = 2.0 * self.columns.deviations()[self.lines] ** 2 * there / len(self.lines) / noise
+        missing = (wanted - mean_square(self.columns, self.lines)) / noise
+        return Evidence(np.outer(towards, towards), towards * missing)
 
 
 def widened(columns: Columns, lines: list[int], by: Array) -> Columns:
