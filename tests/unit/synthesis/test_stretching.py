@@ -91,9 +91,9 @@ def test_levels_and_missing_values_keep_their_law():
         assert np.abs(other - drawn[0]).max() > 0.1
 
 
-def pairs_planned(rows):
+def pairs_planned(rows, delta=1e-6):
     """Return how a plan for so many rows measures pairs."""
-    plan = ss.plan(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}), rows, epsilon=1.0, delta=1e-6)
+    plan = ss.plan(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}), rows, epsilon=1.0, delta=delta)
     return plan.measurements[plan.looks.index("scores")]
 
 
@@ -122,6 +122,15 @@ def test_rows_are_cut_shorter_where_variance_lies_outside_the_middle():
     rough, fine = (pairs_planned(rows) for rows in (2_000, 200_000))
     assert score_length(narrow, rough, 2_000) < 0.75 * score_length(wide, rough, 2_000)
     assert score_length(narrow, fine, 200_000) == score_length(wide, fine, 200_000)
+
+
+@pytest.mark.parametrize(("rows", "delta", "noise"), [(15_000, 1e-6, 0.02), (150_000, 0.0, 0.01)])
+def test_with_many_rows_they_are_cut_as_little_as_the_noise_of_a_correlation_allows(rows, delta, noise):
+    columns = normal_columns(mean=0.0)
+    planned = pairs_planned(rows, delta)
+    length = score_length(columns, planned, rows)
+    assert 0.6 < length**2 / COLUMNS < 5.0
+    assert length**2 * planned.deviations(rows).min() == pytest.approx(noise)
 
 
 def test_a_column_on_one_value_has_no_middle_to_speak_of():
