@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 # A share of the flat density keeps ranks from being constant where the model believes no row to be.
 FLAT_SHARE = 0.1
 # Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
-# large as keeps the noise of a correlation at PAIR_NOISE, within these limits; under pure epsilon, where means and squares
-# are told by other releases, at PURE_PAIR_NOISE. But where noise is above ROUGH_NOISE and most of the variance of columns
-# lies outside their middle, rows are expected to be short, and are cut shorter still.
-LEAST_SHORT, MOST_SHORT, PAIR_NOISE, PURE_PAIR_NOISE = 0.6, 5.0, 0.02, 0.01
+# large as keeps the noise of a correlation at PAIR_NOISE, within these limits. It is kept at FINE_PAIR_NOISE under pure
+# epsilon, where other releases tell means and squares, and where products are two-way tables of levels or missing values.
+# But where noise is above ROUGH_NOISE and most of the variance of columns lies outside their middle, rows are expected to
+# be short, and are cut shorter still.
+LEAST_SHORT, MOST_SHORT, PAIR_NOISE, FINE_PAIR_NOISE = 0.6, 5.0, 0.02, 0.01
 LEAST_MIDDLE, ROUGH_NOISE = 0.25, 0.02
 # Above this noise of a correlation, rows are seen in roots of deviations: products drown, and errors of wide columns count.
 DROWNING_NOISE = 0.2
@@ -49,7 +50,8 @@ def score_length(columns: Columns, measurement: Measurement, rows: int) -> float
     """
     noise = _pair_noise(columns, measurement, rows)
     middle = max(LEAST_MIDDLE, ROUGH_NOISE / noise, float(columns.middles_of_variance().mean()))
-    allowed = PURE_PAIR_NOISE if measurement.multiplier is None else PAIR_NOISE
+    fine = measurement.multiplier is None or bool(columns.groups.marks)
+    allowed = FINE_PAIR_NOISE if fine else PAIR_NOISE
     return math.sqrt(columns.count * min(MOST_SHORT, max(min(LEAST_SHORT, middle), allowed / noise)))
 
 

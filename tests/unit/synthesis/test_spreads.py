@@ -28,13 +28,13 @@ def columns_like(density, schema=SCHEMA):
     return replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
 
 
-def learned(points, schema=SCHEMA, **budget):
+def learned(points, schema=SCHEMA, rows=ROWS, **budget):
     """Return a model that has learned all that a plan releases of these rows, without noise."""
-    planned, model = plan(schema, ROWS, epsilon=1.0, **budget), empty_model(schema)
+    planned, model = plan(schema, rows, epsilon=1.0, **budget), empty_model(schema)
     for look, measurement in zip(planned.looks, planned.measurements, strict=True):
-        seen = replace(measurement, view=model.look(look, measurement, ROWS))
-        sums = seen.evaluate(points).mean(axis=0) * ROWS * np.array(seen.weights, dtype=float)
-        model = model.learn(look, NoisyMoments(seen, ROWS, tuple(map(int, np.rint(sums)))))
+        seen = replace(measurement, view=model.look(look, measurement, rows))
+        sums = seen.evaluate(points).mean(axis=0) * rows * np.array(seen.weights, dtype=float)
+        model = model.learn(look, NoisyMoments(seen, rows, tuple(map(int, np.rint(sums)))))
     return model
 
 
@@ -60,6 +60,15 @@ def test_columns_that_are_too_wide_or_too_narrow_are_set_right(budget, within):
     assert np.abs(relative(wrong, true)).max() > 0.14
     assert np.abs(relative(settled(model, wrong), true)).max() < within
     assert settled(model, wrong).means() == pytest.approx(wrong.means(), abs=0.003)
+
+
+def test_with_many_rows_the_first_release_counts_most():
+    """Which rows are cut hangs on a dependence that the model may not have: of squares of cut rows 2 % are not believed."""
+    true = columns_like(NORMAL)
+    model = learned(rows_of(true), rows=1_000_000, delta=1e-6)
+    scale = np.sqrt(np.tile([1.04, 0.96], COLUMNS // 2))
+    bent = replace(model.cut, covariance=model.cut.covariance * np.outer(scale, scale))
+    assert np.abs(relative(settled(replace(model, cut=bent), true), true)).max() < 0.005
 
 
 def test_columns_that_are_right_stay():

@@ -133,6 +133,16 @@ def test_with_many_rows_they_are_cut_as_little_as_the_noise_of_a_correlation_all
     assert length**2 * planned.deviations(rows).min() == pytest.approx(noise)
 
 
+def test_rows_with_levels_are_cut_for_finer_pairs():
+    """Their products are two-way tables."""
+    schema = ss.Schema({**{f"c{i}": ss.Number(-1, 1) for i in range(6)}, "kind": ss.Category(["a", "b", "c"])})
+    plan = ss.plan(schema, 15_000, epsilon=1.0, delta=1e-6)
+    planned, columns = plan.measurements[plan.looks.index("scores")], flat_columns(schema)
+    length = score_length(columns, planned, 15_000)
+    assert 0.6 < length**2 / columns.count < 5.0
+    assert length**2 * planned.deviations(15_000).min() == pytest.approx(0.01)
+
+
 def test_a_column_on_one_value_has_no_middle_to_speak_of():
     columns = normal_columns(mean=0.0)
     spike = np.zeros_like(columns.masses)
