@@ -116,12 +116,31 @@ def test_many_rows_have_soft_counts_of_ranks_under_pure_epsilon():
     assert ranks(1_000_000).deviations(1_000_000).max() < many.deviations(100_000).max()
     # Weights of candidates must match all moments: few cosines.
     assert ranks(100_000, candidates="hypercube").view.counts is None
-    assert ranks(100_000, delta=1e-6).view.counts is None
     # Counting a very wide table would take much memory.
     assert ranks(10_000_000, columns=128).view.counts is not None
     wide = ranks(10_000_000, columns=129)
     assert wide.view.counts is None
     assert 5 <= len(wide.features) / 129 <= 24
+
+
+def test_ranks_are_soft_counts_under_delta_where_all_columns_are_numbers():
+    def ranks(schema, rows=2_000, **choices):
+        plan = ss.plan(schema, rows, epsilon=1.0, delta=1e-6, **choices)
+        return plan.measurements[plan.looks.index("ranks")]
+
+    few, many = ranks(numbers(6)), ranks(numbers(6), 100_000)
+    assert few.mechanism == many.mechanism == "discrete gaussian"
+    assert 7 <= few.view.counts < many.view.counts <= 49
+    assert len(few.features) == 6 * few.view.counts
+    assert f"{few.view.counts} soft counts" in few.purpose
+    # Whatever their number, one row moves the counts of a column by sqrt(2).
+    for measured in (few, many):
+        assert measured.sensitivity == pytest.approx(math.sqrt(2 * 6) * FULL_WEIGHT, rel=1e-3)
+    # Weights of candidates must match all moments, levels are measured beside cosines, and counts take memory.
+    assert ranks(numbers(6), candidates="hypercube").view.counts is None
+    assert ranks(ss.Schema({**numbers(3).columns, "c": ss.Category(["a", "b"])})).view.counts is None
+    assert ranks(numbers(128)).view.counts is not None
+    assert ranks(numbers(129)).view.counts is None
 
 
 def test_a_plan_prints_and_is_json():

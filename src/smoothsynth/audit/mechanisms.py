@@ -150,8 +150,11 @@ def _noise_cases() -> list[Case]:
     ]
 
 
+# Soft counts of one column.
+_COUNTS = tuple(term_feature((0, j)) for j in range(1, 9))
+
+
 def _laplace_cases() -> list[Case]:
-    counts = tuple(term_feature((0, j)) for j in range(1, 9))
     return [
         _worst("2 means", _means(2)),
         _worst("2 second moments T_2", _squares(2)),
@@ -159,7 +162,7 @@ def _laplace_cases() -> list[Case]:
         _worst("tensor of degrees 0, 1, 2", tensor(3, 2)),
         _worst("pooled T_2 of 3 columns", (pooled(2, range(3)),), dimensions=3),
         _worst("a mean, 2 rows a person", _means(1), dimensions=1, rows_per_person=2),
-        _worst("8 soft counts of a column", counts, dimensions=1, view=View.straight(1, counts=8)),
+        _worst("8 soft counts of a column", _COUNTS, dimensions=1, view=View.straight(1, counts=8)),
     ]
 
 
@@ -190,6 +193,14 @@ def _gaussian_cases() -> list[Case]:
             "discrete gaussian",
             weights=(1, 1, half, 1, half),
             view=View.from_values(spread, 1.0),
+        ),
+        _worst(
+            "8 soft counts of a column",
+            _COUNTS,
+            "discrete gaussian",
+            dimensions=1,
+            weights=(1,) * len(_COUNTS),
+            view=View.straight(1, counts=len(_COUNTS)),
         ),
     ]
 

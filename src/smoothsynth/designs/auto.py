@@ -42,7 +42,13 @@ def auto_design(
     stages = pure_stages(shape, rows, budget.epsilon, rows_per_person=rows_per_person, lean=lean, weighed=weighed)
     if budget.delta:
         gaussian = gaussian_stages(
-            shape, rows, budget, rows_per_person=rows_per_person, lean=lean, smoothness=smoothness
+            shape,
+            rows,
+            budget,
+            rows_per_person=rows_per_person,
+            lean=lean,
+            smoothness=smoothness,
+            weighed=weighed,
         )
         if _gaussian_is_better(gaussian, stages, shape, rows):
             stages = gaussian

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from smoothsynth.designs.shape import PAIRS, cosines_of_length, falling, pair_weights
+from smoothsynth.designs.shape import MOST_COUNTED, PAIRS, cosines_of_length, falling, pair_weights
 from smoothsynth.moments import Measurement, whole_weights
 from smoothsynth.privacy import gaussian_multiplier, split_multiplier
 from smoothsynth.view import View
@@ -29,17 +29,29 @@ MARK_WEIGHT, RANK_MARK_WEIGHT = math.sqrt(2.0), 2.0
 # Tails of lengths are seen by high degrees only, and decide about the mean length.
 FEWEST_LENGTH_DEGREES, MOST_LENGTH_DEGREES = 8, 32
 # The noise of a cosine grows like the root of its degree. There are as many of ranks as keep it below RANK_NOISE for
-# queries of smoothness 16, more for rougher ones.
-FEWEST_RANK_DEGREES, MOST_RANK_DEGREES, RANK_NOISE = 6, 48, 0.08
+# queries of smoothness 16, more for rougher ones. They are made of soft counts, which have L2 sensitivity sqrt(2) for each
+# column, whatever their number B: a cosine then has noise  sqrt(B)  times the multiplier, where measured itself it has about
+# sqrt(8 k).  Only where all coordinates are numbers: levels and missing values are measured beside the cosines.
+FEWEST_RANK_DEGREES, MOST_RANK_DEGREES, RANK_NOISE = 6, 48, 0.088
 # As the noise of a cosine of ranks grows from the first to the second, ranks give up a third of their share to pairs, and
 # means weigh half as much again beside the pairs: shapes of columns drown first, means last.
-CLEAR, DROWNED = 0.06, 0.12
+CLEAR, DROWNED = 0.066, 0.13
 
 
 def gaussian_stages(
-    shape: Shape, rows: int, budget: Budget, *, rows_per_person: int, lean: Focus, smoothness: int
+    shape: Shape,
+    rows: int,
+    budget: Budget,
+    *,
+    rows_per_person: int,
+    lean: Focus,
+    smoothness: int,
+    weighed: bool = False,
 ) -> Stages:
-    """Plan up to four releases: low moments, ranks of numbers, pairs of columns, lengths of rows."""
+    """Plan up to four releases: low moments, ranks of numbers, pairs of columns, lengths of rows.
+
+    Soft counts tell the model of columns; if candidates are to be `weighed`, cosines are measured.
+    """
     whole = gaussian_multiplier(budget.epsilon, budget.delta)
     lean = _leaning(lean, _rank_noise(shape.columns, rows / rows_per_person, whole / math.sqrt(lean.ranks)))
     shares = _shares(shape, lean)
@@ -64,9 +76,15 @@ def gaussian_stages(
     stages: Stages = [(None, stage("low", _low_purpose(shape), shape.moments(2 if values else 0), low, None))]
     if "ranks" in shares:
         degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
-        ranks = shape.moments(degrees)
-        weights = falling(ranks[: values * degrees]) + [RANK_MARK_WEIGHT] * marks
-        stages.append(("ranks", stage("ranks", _rank_purpose(shape, degrees), ranks, weights, shape.straight())))
+        # B soft counts are B - 1 cosines.
+        counts = degrees + 1 if not marks and not weighed and values <= MOST_COUNTED else None
+        ranks = shape.moments(counts or degrees)
+        weights = (
+            falling(ranks[: values * degrees]) + [RANK_MARK_WEIGHT] * marks if counts is None else [1.0] * len(ranks)
+        )
+        what = f"{degrees} cosines" if counts is None else f"{counts} soft counts"
+        purpose = f"{what} of the ranks in each column" + (", shares again" if marks else "")
+        stages.append(("ranks", stage("ranks", purpose, ranks, weights, shape.straight(counts=counts))))
     if "pairs" in shares:
         pairs = shape.pairs()
         weights = pair_weights(pairs, math.sqrt(lean.mean_weight))
@@ -105,10 +123,6 @@ def _shares(shape: Shape, lean: Focus) -> dict[str, float]:
 def _low_purpose(shape: Shape) -> str:
     parts = ["the mean and the second moment of each column"] if shape.values else []
     return " and ".join(parts + (["the share of each level"] if shape.marks else []))
-
-
-def _rank_purpose(shape: Shape, degrees: int) -> str:
-    return f"{degrees} cosines of the ranks in each column" + (", shares again" if shape.marks else "")
 
 
 def _rank_degrees(columns: int, rows: float, multiplier: float, smoothness: int) -> int:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from smoothsynth.basis import pooled
-from smoothsynth.designs.shape import PAIRS, cosines_of_length, pair_weights
+from smoothsynth.designs.shape import MOST_COUNTED, PAIRS, cosines_of_length, pair_weights
 from smoothsynth.moments import FULL_WEIGHT, Measurement, whole_weights
 from smoothsynth.privacy import cube_deviation, split_epsilon
 from smoothsynth.view import View
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 LENGTH_DEGREES = 3
 FEWEST_DEGREES, MOST_DEGREES, ROUGHNESS = 3, 24, 0.2
 # From so many cosines of ranks on, soft counts are taken instead: noise grows with the number of cosines, but only with the
-# root of the number of counts that cosines are made of. Not of more columns: an engine counts in half a megabyte a column.
-MANY_DEGREES, COUNTS, MOST_COUNTS, MOST_COUNTED = 5, 4.5, 96, 128
+# root of the number of counts that cosines are made of.
+MANY_DEGREES, COUNTS, MOST_COUNTS = 5, 4.5, 96
 # Ranks, lengths and pairs are bought only if their noise stays below.
 MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.2, 0.25, 0.08
 # Means need not be known better than this over sqrt(n), half of what chance makes of n rows: up to two thirds of what

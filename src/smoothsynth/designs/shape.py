@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PAIRS = "means, squares and products of standardised columns, rows cut to a length"
 # Squares that come along with pairs at no cost (docs/proofs/sensitivity.md, section 9).
 SQUARE_WEIGHT = math.sqrt(0.125)
+# Soft counts are not taken of more columns: an engine counts in half a megabyte a column.
+MOST_COUNTED = 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """What is to be believed of what was seen: `worth` of each mean, `common` and `own` of squares, from 0 to 1."""
+    """What is to be believed of what was seen: `worth` of each mean, `common` and `own` of squares, from 0 to 1.
+
+    `covariance` is what is believed of the covariance of cut rows, off the diagonal.
+    """
 
     worth: Array
     squares: Array
@@ -43,6 +46,7 @@ class Target:
     expected: Array
     common: float
     own: float
+    covariance: Array
     correlation: Array
 
     def lacking_squares(self, squares: Array, *, known: Array) -> Array:
@@ -110,6 +114,7 @@ def targets(
         expected,
         together,
         own,
+        wanted,
         wanted / np.sqrt(np.outer(variances, variances)),
     )
 

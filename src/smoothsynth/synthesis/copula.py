@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _FEWEST_SIMULATED, MOST_SIMULATED = 3_000, 40_000
 _ROUNDS = 8
 _LEAST_EIGENVALUE = 0.02
+# Up to about this noise of a correlation, rows are to have the ones that were believed, whatever their lengths.
+_CLEAR = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,8 +43,9 @@ class CutMoments:
 
     `worth` is what a mean tells beside what was known `before`, from 0 to 1. In units of the cube: `units` are those of the
     view, `noise` is that of the means, `before` are the model's means before.
-    In units of the view: `covariance` and `pair_noise`, the noise of a product; it is Gaussian or not. `loose` is the noise
-    of the common scale of all variances, relative to it: rows that are cut tell little of it.
+    In units of the view: `covariance`, what was `believed` of it off the diagonal, and `pair_noise`, the noise of a product;
+    it is Gaussian or not. `loose` is the noise of the common scale of all variances, relative to it: rows that are cut tell
+    little of it.
     """
 
     view: View
@@ -52,6 +55,7 @@ class CutMoments:
     noise: Array
     before: Array
     covariance: Array
+    believed: Array
     pair_noise: float
     gaussian: bool
     loose: float
@@ -68,12 +72,23 @@ class CutMoments:
         seen = self.units * (self.means - weights @ self.view.of(rows))
         return np.asarray(self.worth * seen + (1.0 - self.worth) * (self.before - columns.means()))
 
-    def missing_correlation(self, rows: Array, weights: Array, free: Array) -> Array:
-        """Return what weighted rows lack in correlation through the view, as far as it is more than noise."""
+    def wanted(self, columns: Columns, rows: Array, weights: Array, free: Array) -> Array:
+        """Return the covariance that weighted rows of these columns are to have through the view, off the diagonal.
+
+        Rows that were chosen by their lengths have another one than was believed of pairs. With q the noise of a
+        correlation, 1 / (1 + (q / _CLEAR)^2) of the way back is wanted: where pairs drown, the lengths know better, which
+        turned rows would lose. Whatever else stands out of the noise is wanted too.
+        """
+        _, _, covariance = _moments(self.view.of(rows), weights)
+        noise = self.pair_noise * self.length(columns) ** 2
+        back = covariance + (self.believed - covariance) * free / (1.0 + (noise / _CLEAR) ** 2)
+        return back + denoise((self.covariance - back) * free, self.pair_noise, gaussian=self.gaussian)
+
+    def missing_correlation(self, wanted: Array, rows: Array, weights: Array, free: Array) -> Array:
+        """Return what weighted rows lack in correlation to have this covariance through the view."""
         _, squares, covariance = _moments(self.view.of(rows), weights)
-        found = denoise((self.covariance - covariance) * free, self.pair_noise, gaussian=self.gaussian)
         variances = np.maximum(np.diag(covariance), 1e-3 * squares.mean())
-        return np.asarray(found * free / np.sqrt(np.outer(variances, variances)))
+        return np.asarray((wanted - covariance) * free / np.sqrt(np.outer(variances, variances)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +146,7 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
         seen.mean_noise / length * units,
         start.means(),
         (seen.squares - np.outer(seen.means, seen.means)) / length**2,
+        target.covariance / length**2,
         seen.noise / length**2,
         seen.gaussian,
         loose,

@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 # So many rows of a table tell what is lacking in it.
-_MOST_LOOKED_AT = 50_000
+_MOST_LOOKED_AT = 200_000
 # Rows that must keep constraints take longer to place.
 _SIMULATED, _SIMULATED_IN_LIMITS = 6000, 2000
 _ROUNDS, _STEP = 4, 0.8
+# Below this, no correlation is worth turning rows for.
+_LITTLE = 0.0005
 # How many deviations a mean square of differences may be larger by chance.
 _BEYOND_CHANCE = 2.5
 
@@ -58,16 +60,16 @@ def hold_cut_moments(
     wanted, free = mean_square(columns, values), free_pairs(columns)
     drawn = simulated(columns, correlation, stretch)
     rows = place(drawn, columns)
-    believable = believed(rows, lengths)
+    believable, pairs = believed(rows, lengths), None
     for _ in range(_ROUNDS):
         weights = length_weights(rows, lengths, believable)
         rows = place(drawn, columns, weights=weights)
-        lacking = cut.missing_correlation(rows, weights, free)
+        pairs = cut.wanted(columns, rows, weights, free) if pairs is None else pairs
+        lacking = cut.missing_correlation(pairs, rows, weights, free)
         columns = shifted(columns, _STEP * cut.missing_means(columns, rows, weights))
-        if lacking.any():
-            correlation = nearest_correlation(correlation + _STEP * lacking)
-            drawn = simulated(columns, correlation, stretch)
-            rows = place(drawn, columns, weights=weights)
+        correlation = nearest_correlation(correlation + _STEP * lacking)
+        drawn = simulated(columns, correlation, stretch)
+        rows = place(drawn, columns, weights=weights)
     return scaled(columns, lambda now: wanted - mean_square(now, values), known), correlation
 
 
@@ -90,10 +92,13 @@ def hold_pairs(chosen: Array, columns: Columns, cut: CutMoments) -> Array:
         of_chance = 1.0 / (cut.length(columns) ** 2 * math.sqrt(len(seen)))
         cut = replace(cut, pair_noise=math.hypot(cut.pair_noise, of_chance))
     flat, free, turned, found = np.full(len(seen), 1.0 / len(seen)), free_pairs(columns), np.eye(columns.count), []
-    for _ in range(_ROUNDS):
-        lacking = cut.missing_correlation(place(seen @ turned, columns), flat, free)
+    rows = place(seen, columns)
+    pairs = cut.wanted(columns, rows, flat, free)
+    for step in range(_ROUNDS):
+        rows = place(seen @ turned, columns) if step else rows
+        lacking = cut.missing_correlation(pairs, rows, flat, free)
         found.append((float(np.sum(lacking**2)), turned))
-        if not lacking.any():
+        if np.abs(lacking).max() < _LITTLE:
             break
         now = turned.T @ np.cov(seen.T) @ turned
         spread = np.sqrt(np.diag(now))

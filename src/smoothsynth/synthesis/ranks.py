@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density. Those
 # made of soft counts are many.
-_LOOSE, _LOOSE_COUNTS, _MOST_LOOSE = 4.0, 2.0, 0.3
+_LOOSE, _LOOSE_COUNTS, _MOST_LOOSE = 4.0, 3.0, 0.3
 # First moments, which ranks were seen through, are held within so many times their noise.
 _LOOSE_FIRST = 9.0
 # A flat share is kept of every column, for what noise may hide: this part of the noise of the first cosine, at most so much.
