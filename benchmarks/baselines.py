@@ -48,7 +48,7 @@ def clipped_histograms(real: Points, rng: np.random.Generator, *, epsilon: float
 
 def projected_histograms(real: Points, rng: np.random.Generator, *, epsilon: float, delta: float) -> Points:
     """Draw each column by itself from the distribution nearest to a noisy histogram: far better than clipping."""
-    return _histograms(real, rng, epsilon=epsilon, delta=delta, factor=PROJECTED_FACTOR, repair=_project)
+    return _histograms(real, rng, epsilon=epsilon, delta=delta, factor=PROJECTED_FACTOR, repair=nearest_shares)
 
 
 def gaussian_rows(real: Points, rng: np.random.Generator, *, epsilon: float, delta: float) -> Points:
@@ -64,10 +64,10 @@ def gaussian_rows(real: Points, rng: np.random.Generator, *, epsilon: float, del
     """
     n, d = real.shape
     budget = {"epsilon": epsilon, "delta": delta, "share": 0.5}
-    first = _deviation(l1=2 * d, l2=2 * math.sqrt(d), **budget)
-    second = _deviation(l1=d * (d + 1) / 2, l2=math.sqrt(d * d + d / 2), **budget)
-    mean = np.clip(real.mean(axis=0) + _noise(rng, d, deviation=first, delta=delta) / n, -1, 1)
-    upper = np.triu(_noise(rng, (d, d), deviation=second, delta=delta)) / n
+    first = deviation_of(l1=2 * d, l2=2 * math.sqrt(d), **budget)
+    second = deviation_of(l1=d * (d + 1) / 2, l2=math.sqrt(d * d + d / 2), **budget)
+    mean = np.clip(real.mean(axis=0) + noise_of(rng, d, deviation=first, delta=delta) / n, -1, 1)
+    upper = np.triu(noise_of(rng, (d, d), deviation=second, delta=delta)) / n
     products = real.T @ real / n + upper + np.triu(upper, 1).T
     return np.clip(mean + rng.normal(0, 1, (n, d)) @ _root(products - np.outer(mean, mean), mean).T, -1, 1)
 
@@ -100,12 +100,12 @@ def _histograms(
 ) -> Points:
     """Measure all columns together: a replaced row moves two counts of each by one, so L1 = 2 d, L2 = sqrt(2 d)."""
     n, d = real.shape
-    deviation = _deviation(l1=2 * d, l2=math.sqrt(2 * d), epsilon=epsilon, delta=delta)
+    deviation = deviation_of(l1=2 * d, l2=math.sqrt(2 * d), epsilon=epsilon, delta=delta)
     count = bins(n, deviation=deviation, factor=factor)
     rows = np.empty((n, d))
     for column in range(d):
         counts = np.histogram(real[:, column], bins=count, range=(-1, 1))[0]
-        shares = repair((counts + _noise(rng, count, deviation=deviation, delta=delta)) / n)
+        shares = repair((counts + noise_of(rng, count, deviation=deviation, delta=delta)) / n)
         rows[:, column] = (rng.choice(count, size=n, p=shares) + rng.uniform(0, 1, n)) * 2 / count - 1
     return rows
 
@@ -115,7 +115,7 @@ def _clip(shares: Points) -> Points:
     return positive / positive.sum() if positive.any() else np.full(len(shares), 1 / len(shares))
 
 
-def _project(shares: Points) -> Points:
+def nearest_shares(shares: Points) -> Points:
     """Return the nearest distribution, max(shares - t, 0) with t such that it sums to 1 (Duchi et al. 2008)."""
     falling = np.sort(shares)[::-1]
     levels = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
@@ -133,12 +133,12 @@ def _root(covariance: Points, mean: Points) -> Points:
     return root * np.sqrt(np.minimum(1, most / np.maximum(variance, 1e-300)))[:, None]
 
 
-def _deviation(*, l1: float, l2: float, epsilon: float, delta: float, share: float = 1.0) -> float:
+def deviation_of(*, l1: float, l2: float, epsilon: float, delta: float, share: float = 1.0) -> float:
     """Return the standard deviation of the noise: Laplace if pure, else Gaussian; the shares of a budget add to 1."""
     if delta == 0:
         return math.sqrt(2) * l1 / (epsilon * share)
     return l2 * gaussian_multiplier(epsilon, delta) / math.sqrt(share)
 
 
-def _noise(rng: np.random.Generator, shape: int | tuple[int, int], *, deviation: float, delta: float) -> Points:
+def noise_of(rng: np.random.Generator, shape: int | tuple[int, int], *, deviation: float, delta: float) -> Points:
     return rng.laplace(0, deviation / math.sqrt(2), shape) if delta == 0 else rng.normal(0, deviation, shape)

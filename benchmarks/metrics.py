@@ -122,10 +122,11 @@ def wasserstein(real: Points, synthetic: Points) -> float:
 
     W1(F, G) = integral |F(x) - G(x)| dx,   F and G the distribution functions of a column in the two tables
     """
-    return float(np.mean([_distance(a, b) for a, b in zip(real.T, synthetic.T, strict=True)]))
+    return float(np.mean([distance(a, b) for a, b in zip(real.T, synthetic.T, strict=True)]))
 
 
-def _distance(first: Points, second: Points) -> float:
+def distance(first: Points, second: Points) -> float:
+    """Return the 1-D Wasserstein-1 distance of two columns."""
     ends = np.sort(np.concatenate([first, second]))
     shares = [np.searchsorted(np.sort(one), ends[:-1], side="right") / len(one) for one in (first, second)]
     return float(np.abs(shares[0] - shares[1]) @ np.diff(ends))

@@ -32,13 +32,14 @@ MEASURES = {
 }
 
 
-def parser(description: str | None, *, rounds: int, queries: int) -> argparse.ArgumentParser:
+def parser(description: str | None, *, rounds: int, queries: int | None = None) -> argparse.ArgumentParser:
     """Return a command line with the choices that all such runs have."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--epsilon", type=float, default=1.0)
     made.add_argument("--delta", type=float, nargs="+", default=[0.0, 1e-6])
     made.add_argument("--rounds", type=int, default=rounds)
-    made.add_argument("--queries", type=int, default=queries, help="for each kernel width and round")
+    if queries is not None:
+        made.add_argument("--queries", type=int, default=queries, help="for each kernel width and round")
     return made
 
 

@@ -45,7 +45,7 @@ def tables(archive: Path) -> dict[str, pd.DataFrame]:
     """Return the tables that are taken, by name; of several with one name and shape, or imputations of one, the first."""
     found: dict[str, pd.DataFrame] = {}
     seen = set()
-    for name, text in sorted(_files(archive), key=lambda one: one[0]):
+    for name, text in sorted(csv_files(archive), key=lambda one: one[0]):
         numbers = numeric(pd.read_csv(io.BytesIO(text), low_memory=False))
         kind = (re.sub(r"\d+$", "", name), numbers.shape)
         if len(numbers) >= LEAST_ROWS and numbers.shape[1] >= LEAST_COLUMNS and kind not in seen:
@@ -71,18 +71,19 @@ def numeric(table: pd.DataFrame) -> pd.DataFrame:
 
 def schema_of(table: pd.DataFrame) -> ss.Schema:
     """Return a schema with bounds a little beyond the values: good enough for a benchmark, never for private rows."""
-    columns = {}
-    for name, column in table.items():
-        low, high = float(column.min()), float(column.max())
-        slack = SLACK * (high - low)
-        if high - low < MOST_WHOLE and np.array_equal(column, np.rint(column)):
-            columns[str(name)] = ss.Integer(int(low - round(slack)), int(high + round(slack)))
-        else:
-            columns[str(name)] = ss.Number(low - slack, high + slack)
-    return ss.Schema(columns)
+    return ss.Schema({str(name): number_column(column) for name, column in table.items()})
 
 
-def _files(archive: Path) -> Iterator[tuple[str, bytes]]:
+def number_column(column: pd.Series, *, nullable: bool = False) -> ss.Number | ss.Integer:
+    """Return what a schema says of a column of numbers: whole or not, and bounds a little beyond its values."""
+    low, high = float(column.min()), float(column.max())
+    slack = SLACK * (high - low)
+    if high - low < MOST_WHOLE and np.array_equal(column, np.rint(column)):
+        return ss.Integer(int(low - round(slack)), int(high + round(slack)), nullable=nullable)
+    return ss.Number(low - slack, high + slack, nullable=nullable)
+
+
+def csv_files(archive: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the name and the text of each CSV: an archive inside the archive has them."""
     with tarfile.open(archive) as outer:
         inside = next(member for member in outer if member.name.endswith("resources.tar.gz"))

@@ -30,7 +30,7 @@ from smoothsynth.sensitivity import (
     soft_counts_l1,
     soft_counts_l2,
 )
-from smoothsynth.soft_counts import check_counts
+from smoothsynth.soft_counts import check_counts, count_values
 from smoothsynth.view import View, evaluate_through
 
 if TYPE_CHECKING:
@@ -151,14 +151,14 @@ class Measurement:
 
     def _l1(self) -> float:
         if self._counted:
-            return soft_counts_l1(self.features, self.weights)
+            return soft_counts_l1(self.features, self.weights, self._marks.groups())
         radius = None if self.view is None else self.view.radius
         bound = l1_sensitivity(self.features, self.weights, self._marks)
         return bound if radius is None else min(bound, short_rows_l1(self.features, self.weights, radius=radius))
 
     def _l2(self) -> float:
         if self._counted:
-            return soft_counts_l2(self.features, self.weights)
+            return soft_counts_l2(self.features, self.weights, self._marks.groups())
         radius = None if self.view is None else self.view.radius
         bound = l2_sensitivity(self.features, self.weights, self._marks)
         return bound if radius is None else min(bound, short_rows_l2(self.features, self.weights, radius=radius))
@@ -171,8 +171,17 @@ class Measurement:
             return Marks(self.binary, self.exclusive)
         if view.pooled or view.radius is not None:
             return Marks()
+        if self._counted:
+            return self._counted_marks(view, self._counted)
         ends = {c: view.bend(c, np.array([0.0, LATTICE])).tolist() for c in self.binary}
         kept = tuple(c for c, (zero, one) in ends.items() if zero == 0 and one >= 0)
+        return Marks(kept, tuple(tuple(c for c in group if c in kept) for group in self.exclusive))
+
+    def _counted_marks(self, view: View, counts: int) -> Marks:
+        """Return the marks whose measured counts are all 0 where the mark is 0."""
+        at_zero = {c: count_values(view.bend(c, np.zeros(1)) / LATTICE, counts)[:, 0] for c in self.binary}
+        moved = {c for ((c, j),) in (f.terms[0] for f in self.features) if c in at_zero and at_zero[c][j - 1] != 0.0}
+        kept = tuple(c for c in self.binary if c not in moved)
         return Marks(kept, tuple(tuple(c for c in group if c in kept) for group in self.exclusive))
 
     @property

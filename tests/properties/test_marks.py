@@ -13,6 +13,7 @@ from smoothsynth.errors import PlanError
 from smoothsynth.moments import FULL_WEIGHT, Measurement, NoisyMoments, check_marks
 from smoothsynth.schema import Category, Number, Schema
 from smoothsynth.sensitivity import Marks, l1_sensitivity, l2_sensitivity, linf_sensitivity
+from smoothsynth.soft_counts import evaluate_counts
 from smoothsynth.view import KNOTS, View
 
 # Coordinates: a value, a category of 3, a mark of its own, a category of 2, a value.
@@ -203,6 +204,63 @@ def test_rows_seen_through_a_view_move_no_more(features, seed):
     for mechanism, order in (("cube", math.inf), ("discrete laplace", 1), ("discrete gaussian", 2)):
         measurement = measured(features, mechanism, view=view, weights=weights, **FACTS)
         assert farthest(features, weights, order, view.of(ROWS)) <= measurement.sensitivity
+
+
+def counted_values(features, view, rows=ROWS):
+    return evaluate_counts(features, view.of(rows), view.counts)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(2, 6), st.integers(0, 2**32 - 1))
+def test_soft_counts_of_values_and_marks_move_no_more(data, counts, seed):
+    """Of some of the counts of all coordinates, with any weights, some of them bent in any way."""
+    every = [term_feature((c, j)) for c in range(8) for j in range(1, counts + 1)]
+    last = [term_feature((c, counts)) for c in MARKS.binary]
+    some = data.draw(st.lists(st.sampled_from(every), max_size=12))
+    chosen = tuple(dict.fromkeys([*some, *data.draw(st.lists(st.sampled_from(last), min_size=1, max_size=6))]))
+    rng = np.random.default_rng(seed)
+    heights = np.tile(np.linspace(-1, 1, KNOTS), (8, 1))
+    bent = rng.random(8) < 0.3
+    heights[bent] = np.sort(rng.uniform(-1, 1, (int(bent.sum()), KNOTS)), axis=1)
+    view = View.from_values(heights, counts=counts)
+    weights = tuple(int(w) for w in rng.integers(1, FULL_WEIGHT, len(chosen)))
+    moved = np.unique(counted_values(chosen, view) * np.array(weights, dtype=float), axis=0)
+    for mechanism, order in (("cube", math.inf), ("discrete laplace", 1), ("discrete gaussian", 2)):
+        found = max(float(np.linalg.norm(moved - one, ord=order, axis=1).max()) for one in moved)
+        assert found <= measured(chosen, mechanism, view=view, weights=weights, **FACTS).sensitivity
+
+
+def test_a_category_beside_soft_counts_costs_what_a_column_of_them_costs():
+    """A value moves by sqrt(2), a category of any number of levels too, a mark of its own by 1."""
+    counts = 7
+    values = [term_feature((c, j)) for c in VALUES for j in range(1, counts + 1)]
+    marks = [term_feature((c, counts)) for c in MARKS.binary]
+    view = View.straight(8, counts=counts)
+
+    def l2(features, **facts):
+        return (measured(features, "discrete gaussian", view=view, **facts).sensitivity / FULL_WEIGHT) ** 2
+
+    assert l2([*values, *marks], **FACTS) == pytest.approx(2 + 2 + 2 + 2 + 1, rel=1e-3)
+    assert farthest_counted([*values, *marks], view) ** 2 == pytest.approx(9)
+    assert l2([*values, *marks]) == pytest.approx(4 + 6, rel=1e-3), (
+        "of what nobody says that it is exclusive, each moves"
+    )
+    # The middle count of a mark is not 0 where the mark is 0: then nothing is gained from what is exclusive.
+    middle = [term_feature((c, (counts + 1) // 2)) for c in GROUPS[0]]
+    assert l2(middle, **FACTS) == pytest.approx(3, rel=1e-3)
+    assert l2(marks[:3], **FACTS) == pytest.approx(2, rel=1e-3)
+
+
+def farthest_counted(features, view):
+    moved = np.unique(counted_values(features, view), axis=0)
+    return max(float(np.linalg.norm(moved - one, axis=1).max()) for one in moved)
+
+
+@pytest.mark.parametrize("counts", [3, 4, 7, 49])
+def test_the_last_soft_count_of_a_mark_is_the_mark(counts):
+    features = [term_feature((c, counts)) for c in MARKS.binary]
+    seen = counted_values(features, View.straight(8, counts=counts))
+    np.testing.assert_array_equal(seen, ROWS[:, list(MARKS.binary)])
 
 
 def test_groups_must_be_apart_and_binary():

@@ -76,7 +76,7 @@ def test_no_pair_of_rows_moves_more_than_the_bound(data, counts):
     moved = measured.evaluate(rng.uniform(-1, 1, (200, D))) * np.array(weights)
     for order, bound in ((1, soft_counts_l1), (2, soft_counts_l2)):
         farthest = max(float(np.linalg.norm(moved - one, ord=order, axis=1).max()) for one in moved)
-        assert farthest <= bound(chosen, weights) * (1 + 1e-9)
+        assert farthest <= bound(chosen, weights, {}) * (1 + 1e-9)
     assert np.ptp(moved, axis=0).max() <= max(weights)
 
 

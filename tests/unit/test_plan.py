@@ -123,7 +123,7 @@ def test_many_rows_have_soft_counts_of_ranks_under_pure_epsilon():
     assert 5 <= len(wide.features) / 129 <= 24
 
 
-def test_ranks_are_soft_counts_under_delta_where_all_columns_are_numbers():
+def test_ranks_are_soft_counts_under_delta():
     def ranks(schema, rows=2_000, **choices):
         plan = ss.plan(schema, rows, epsilon=1.0, delta=1e-6, **choices)
         return plan.measurements[plan.looks.index("ranks")]
@@ -136,11 +136,29 @@ def test_ranks_are_soft_counts_under_delta_where_all_columns_are_numbers():
     # Whatever their number, one row moves the counts of a column by sqrt(2).
     for measured in (few, many):
         assert measured.sensitivity == pytest.approx(math.sqrt(2 * 6) * FULL_WEIGHT, rel=1e-3)
-    # Weights of candidates must match all moments, levels are measured beside cosines, and counts take memory.
+    # Weights of candidates must match all moments, and counts take memory.
     assert ranks(numbers(6), candidates="hypercube").view.counts is None
-    assert ranks(ss.Schema({**numbers(3).columns, "c": ss.Category(["a", "b"])})).view.counts is None
     assert ranks(numbers(128)).view.counts is not None
     assert ranks(numbers(129)).view.counts is None
+
+
+def test_levels_and_missing_values_are_measured_beside_soft_counts():
+    def ranks(levels):
+        mixed = {"x": ss.Number(0, 1), "y": ss.Number(0, 1, nullable=True), "c": ss.Category(levels)}
+        plan = ss.plan(ss.Schema(mixed), 2_000, epsilon=1.0, delta=1e-6)
+        return plan.measurements[plan.looks.index("ranks")]
+
+    found = ranks(["a", "b", "c"])
+    counts = found.view.counts
+    assert [feature.terms[0][0] for feature in found.features[2 * counts :]] == [
+        (2, counts),
+        *((c, counts) for c in (3, 4, 5)),
+    ]
+    # Two columns of counts, a category like one more, and a mark that moves by itself.
+    assert found.sensitivity == pytest.approx(math.sqrt(2 + 2 + 2 + 1) * FULL_WEIGHT, rel=1e-3)
+    assert "shares again" in found.purpose
+    assert ranks([str(level) for level in range(125)]).view.counts is not None
+    assert ranks([str(level) for level in range(126)]).view.counts is None, "an engine counts coordinates in memory"
 
 
 def test_a_plan_prints_and_is_json():

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 # v^2 <= (11 + 5 sqrt 5)/32 (docs/proofs/sensitivity.md, section 4).
 FREE_SQUARE = math.sqrt((11 + 5 * math.sqrt(5)) / 32)
 # Two marks of a category change by 1, a number by 2: with these weights a category costs what a number costs, beside
-# x and T_2 and beside the cosines of ranks.
-MARK_WEIGHT, RANK_MARK_WEIGHT = math.sqrt(2.0), 2.0
+# x and T_2, beside the cosines of ranks and beside their soft counts.
+MARK_WEIGHT, RANK_MARK_WEIGHT, COUNTED_MARK_WEIGHT = math.sqrt(2.0), 2.0, 1.0
 
 # Tails of lengths are seen by high degrees only, and decide about the mean length.
 FEWEST_LENGTH_DEGREES, MOST_LENGTH_DEGREES = 8, 32
 # The noise of a cosine grows like the root of its degree. There are as many of ranks as keep it below RANK_NOISE for
 # queries of smoothness 16, more for rougher ones. They are made of soft counts, which have L2 sensitivity sqrt(2) for each
 # column, whatever their number B: a cosine then has noise  sqrt(B)  times the multiplier, where measured itself it has about
-# sqrt(8 k).  Only where all coordinates are numbers: levels and missing values are measured beside the cosines.
+# sqrt(8 k).
 FEWEST_RANK_DEGREES, MOST_RANK_DEGREES, RANK_NOISE = 6, 48, 0.088
 # As the noise of a cosine of ranks grows from the first to the second, ranks give up a third of their share to pairs, and
 # means weigh half as much again beside the pairs: shapes of columns drown first, means last.
@@ -77,11 +77,11 @@ def gaussian_stages(
     if "ranks" in shares:
         degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
         # B soft counts are B - 1 cosines.
-        counts = degrees + 1 if not marks and not weighed and values <= MOST_COUNTED else None
-        ranks = shape.moments(counts or degrees)
-        weights = (
-            falling(ranks[: values * degrees]) + [RANK_MARK_WEIGHT] * marks if counts is None else [1.0] * len(ranks)
-        )
+        counts = degrees + 1 if not weighed and shape.dimensions <= MOST_COUNTED else None
+        ranks = shape.moments(degrees) if counts is None else shape.soft_counts(counts)
+        mark = RANK_MARK_WEIGHT if counts is None else COUNTED_MARK_WEIGHT
+        own = falling(ranks[: values * degrees]) if counts is None else [1.0] * (values * counts)
+        weights = own + [mark] * marks
         what = f"{degrees} cosines" if counts is None else f"{counts} soft counts"
         purpose = f"{what} of the ranks in each column" + (", shares again" if marks else "")
         stages.append(("ranks", stage("ranks", purpose, ranks, weights, shape.straight(counts=counts))))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PAIRS = "means, squares and products of standardised columns, rows cut to a length"
 # Squares that come along with pairs at no cost (docs/proofs/sensitivity.md, section 9).
 SQUARE_WEIGHT = math.sqrt(0.125)
-# Soft counts are not taken of more columns: an engine counts in half a megabyte a column.
+# Soft counts are not taken of more coordinates: an engine counts in half a megabyte for each.
 MOST_COUNTED = 128
 
 
@@ -54,6 +54,11 @@ class Shape:
         """Return T_k of each value up to a degree, degree by degree, then each mark."""
         own = [term_feature((c, k)) for k in range(1, degree + 1) for c in self.values]
         return own + [term_feature((c, 1)) for c in self.marks]
+
+    def soft_counts(self, counts: int) -> list[Feature]:
+        """Return the soft counts of each value, then each mark: the last of its counts, which is 0 at 0 and 1 at 1."""
+        own = [term_feature((c, j)) for j in range(1, counts + 1) for c in self.values]
+        return own + [term_feature((c, counts)) for c in self.marks]
 
     def pairs(self) -> tuple[Feature, ...]:
         """Return means, squares and products of all coordinates."""

@@ -25,6 +25,7 @@ from smoothsynth.synthesis.looks import length_view, rank_view, score_length, sc
 from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_mean_square
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.ranks import learn_ranks, rank_noise
+from smoothsynth.synthesis.shares import hold_shares
 from smoothsynth.synthesis.spreads import settle_spreads
 from smoothsynth.synthesis.squares import hold_square, known_so_far
 from smoothsynth.synthesis.stretching import Stretch, needed_stretch
@@ -51,7 +52,12 @@ class Model:
     lengths: NoisyMoments | None = None
     stretch: Stretch = field(default_factory=Stretch)
     cut: CutMoments | None = None
-    rank_noise: float = math.inf
+    ranks: NoisyMoments | None = None
+
+    @property
+    def _uncut(self) -> tuple[NoisyMoments, ...]:
+        """What was released of whole rows and has shares of levels and marks in it."""
+        return self.low if self.ranks is None else (*self.low, self.ranks)
 
     def look(self, kind: str | None, measurement: Measurement, rows: int) -> View | None:
         """Return the view that a stage of this kind shall use: what is known, and how much noise there will be."""
@@ -78,11 +84,12 @@ class Model:
 
     def _learned(self, kind: str | None, noisy: NoisyMoments) -> Model:
         if kind == "ranks":
-            return replace(self, columns=learn_ranks(self.columns, noisy, self.low), rank_noise=rank_noise(noisy))
+            return replace(self, columns=learn_ranks(self.columns, noisy, self.low), ranks=noisy)
         if kind == "scores":
             _, known = measured_means(self.columns, self.low)
             found = learn_pairs(self.columns, noisy, known=known)
-            columns = hold_square(found.columns, self.low, found.cut, self.rank_noise)
+            columns = hold_square(found.columns, self.low, found.cut, rank_noise(self.ranks))
+            columns = hold_shares(columns, self._uncut, cut_noise=found.cut.noise)
             return replace(self, columns=columns, correlation=found.correlation, cut=found.cut)
         if kind == "lengths":
             return self._learn_lengths(noisy)
@@ -97,12 +104,14 @@ class Model:
         Under pure epsilon the mean length is known too from the pooled second moment, measured before.
         """
         square = None if noisy.measurement.multiplier is not None else pooled_mean_square(self.columns, self.low)
-        known = known_so_far(self.columns, self.low, self.cut, self.rank_noise)
+        known = known_so_far(self.columns, self.low, self.cut, rank_noise(self.ranks))
         columns = scale_to_lengths(self.columns, self.correlation, noisy, square=square, known=known)
         stretch, correlation = needed_stretch(columns, self.correlation, noisy), self.correlation
         if self.cut is not None:
             columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, self.cut, known=known)
             columns = hold_whole_means(columns, self.low, self.cut)
+            # Lengths of rows tell nothing of shares.
+            columns = columns.with_shares({mark: self.columns.share(mark) for mark in columns.groups.marks})
             drawn = simulated(columns, correlation, stretch)
             noise = math.inf if square is None else square[1]
             columns = settle_spreads(columns, drawn, self.low, self.cut, noisy, square=noise)

@@ -69,8 +69,10 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
     return tilt(start, functions, values, deviations).with_shares(shares)
 
 
-def rank_noise(noisy: NoisyMoments) -> float:
-    """Return the noise of the first cosine of ranks, measured or made of soft counts."""
+def rank_noise(noisy: NoisyMoments | None) -> float:
+    """Return the noise of the first cosine of ranks, measured or made of soft counts; boundless if there is none."""
+    if noisy is None:
+        return math.inf
     view = noisy.measurement.view
     counts = None if view is None else view.counts
     return float(np.min(noisy.deviations)) * (1.0 if counts is None else math.sqrt(counts / 2.0))

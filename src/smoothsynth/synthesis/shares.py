@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,15 +25,48 @@ _MOST_MISSING = 0.9
 
 
 def learn_shares(columns: Columns, released: Sequence[NoisyMoments]) -> Columns:
-    """Set the shares of all levels and marks to their moments, weighted by 1/noise^2; levels add up to at most 1."""
-    marks = set(columns.groups.marks)
-    sums = {mark: np.zeros(2) for mark in marks}
+    """Set the shares of all levels and marks to their moments; levels add up to at most 1."""
+    return _with_nearest(columns, {mark: share for mark, (share, _) in measured_shares(columns, released).items()})
+
+
+def measured_shares(columns: Columns, released: Sequence[NoisyMoments]) -> dict[int, tuple[float, float]]:
+    """Return the share of each level and mark that was released, weighted by 1/noise^2, and its noise."""
+    sums = {mark: np.zeros(2) for mark in columns.groups.marks}
     for noisy in released:
         for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True):
             term = feature.terms[0]
-            if len(feature.terms) == 1 and len(term) == 1 and term[0][0] in marks:
+            if len(feature.terms) == 1 and len(term) == 1 and term[0][0] in sums:
                 sums[term[0][0]] += np.array([value, 1.0]) / deviation**2
-    shares = {mark: float(total[0] / total[1]) for mark, total in sums.items() if total[1] > 0.0}
+    return {mark: (float(b / a), float(a**-0.5)) for mark, (b, a) in sums.items() if a > 0.0}
+
+
+def hold_shares(columns: Columns, released: Sequence[NoisyMoments], *, cut_noise: Array) -> Columns:
+    """Weigh shares as they were released against what rows that were cut to a length made of them.
+
+    The latter have less noise where there are few rows, but an error of their own: what a cut takes of a level depends on
+    which rows are long. With s the noise of a share p as released, c that of cut rows, v = p (1 - p), and e^2 the slope of
+
+        difference^2 - s^2 - c^2   on   v,   at least 0,   over all levels and marks, weighted by 1 / (s^2 + c^2)^2,
+
+    shares of cut rows are taken to have the variance  c^2 + e^2 v.
+    """
+    known = measured_shares(columns, released)
+    if not known:
+        return columns
+    marks = list(known)
+    values, noise = np.array(list(known.values())).T
+    now, spread = columns.means()[marks], columns.deviations()[marks]
+    chance = noise**2 + cut_noise[marks] ** 2
+    slope = spread**2 / chance**2
+    error = max(float(slope @ ((now - values) ** 2 - chance) / (slope @ spread**2)), 0.0)
+    own = cut_noise[marks] ** 2 + error * spread**2
+    between = (values * own + now * noise**2) / (own + noise**2)
+    return _with_nearest(columns, dict(zip(marks, between.tolist(), strict=True)))
+
+
+def _with_nearest(columns: Columns, found: Mapping[int, float]) -> Columns:
+    """Set shares, those of the levels of a category to the nearest that can be."""
+    shares = dict(found)
     for group, whole in zip(columns.groups.levels, columns.groups.whole, strict=True):
         if all(c in shares for c in group):
             shares.update(zip(group, _nearest_shares(np.array([shares[c] for c in group]), whole=whole), strict=True))

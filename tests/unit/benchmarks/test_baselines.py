@@ -109,11 +109,11 @@ def test_sensitivity_of_the_products_holds_and_is_nearly_reached(d):
 
 
 def test_projection_is_the_nearest_distribution():
-    assert baselines._project(np.array([0.5, 0.5, -1.0])) == pytest.approx([0.5, 0.5, 0.0])
-    assert baselines._project(np.array([1.2, 0.4])) == pytest.approx([0.9, 0.1])
+    assert baselines.nearest_shares(np.array([0.5, 0.5, -1.0])) == pytest.approx([0.5, 0.5, 0.0])
+    assert baselines.nearest_shares(np.array([1.2, 0.4])) == pytest.approx([0.9, 0.1])
     rng = np.random.default_rng(3)
     noisy = rng.normal(0.1, 0.5, 8)
-    nearest = baselines._project(noisy)
+    nearest = baselines.nearest_shares(noisy)
     for other in rng.dirichlet(np.ones(8), 200):
         assert np.linalg.norm(noisy - nearest) <= np.linalg.norm(noisy - other)
 

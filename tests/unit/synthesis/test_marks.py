@@ -5,11 +5,13 @@ import pandas as pd
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.moments import NoisyMoments
+from smoothsynth.basis import term_feature
+from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.stages import Stages
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.model import empty_model
 from smoothsynth.synthesis.placing import choose_levels, place, scores
-from smoothsynth.synthesis.shares import where_there
+from smoothsynth.synthesis.shares import hold_shares, measured_shares, where_there
 
 
 def even(count):
@@ -107,3 +109,56 @@ def test_a_mean_square_of_columns_of_which_one_is_half_missing():
     deviations = columns.deviations()[[0, 2]]
     assert 0.5 * deviations[0] ** 2 + deviations[1] ** 2 == pytest.approx(0.5 * 0.1**2 + 0.2**2, rel=0.1)
     assert deviations.min() > 0.1
+
+
+GRADES = ss.Schema({"grade": ss.Category([str(level) for level in range(10)]), "ward": ss.Category(["a", "b"])})
+
+
+def released(shares, rows):
+    """Shares as they might be released, with a noise of 2 rows."""
+    measurement = Measurement("", [term_feature((c, 1)) for c in range(12)], "discrete gaussian", multiplier=1.0)
+    scale = rows * measurement.weights[0]
+    return NoisyMoments(measurement, rows, tuple(round(share * scale) for share in shares))
+
+
+@pytest.fixture
+def known():
+    truth = np.append(np.full(10, 0.1), [0.7, 0.3])
+    return truth, released(truth, 2_000), flat_columns(GRADES)
+
+
+def test_shares_that_agree_within_noise_are_weighed_by_it(known):
+    truth, noisy, columns = known
+    (_, noise), *_ = measured_shares(columns, [noisy]).values()
+    off = np.append(np.tile([1.0, -1.0], 5), [1.0, -1.0]) * noise
+    found = columns.with_shares(dict(enumerate(truth + off)))
+    for cut, kept in ((noise, 0.5), (noise / 3.0, 0.9), (3.0 * noise, 0.1)):
+        held = hold_shares(found, [noisy], cut_noise=np.full(12, cut))
+        np.testing.assert_allclose(held.means() - truth, kept * off, atol=0.02 * noise)
+
+
+def test_shares_that_a_cut_put_off_go_back_to_what_was_released(known):
+    truth, noisy, columns = known
+    off = np.append(np.tile([0.05, -0.05], 5), [0.1, -0.1])
+    found = columns.with_shares(dict(enumerate(truth + off)))
+    noise = np.full(12, next(iter(measured_shares(columns, [noisy]).values()))[1])
+    held = hold_shares(found, [noisy], cut_noise=noise / 3.0)
+    assert np.abs(held.means() - truth).max() < 0.05 * np.abs(off).max()
+    assert hold_shares(found, [], cut_noise=noise) is found, "nothing was released to hold them to"
+
+
+def test_a_level_of_rows_far_out_keeps_its_share():
+    """Rows of level c are six times as long as others: when they were cut, the level had lost a tenth of its share."""
+    rng = np.random.default_rng(1)
+    level, normal = rng.choice(3, 20_000, p=[0.6, 0.3, 0.1]), rng.normal(size=(20_000, 3))
+    values = normal * np.where(level == 2, 6.0, 1.0)[:, None]
+    points = np.column_stack([values / np.abs(values).max(axis=0), np.eye(3)[level]])
+    numbers = {f"x{i}": ss.Number(-1, 1) for i in range(3)}
+    schema = ss.Schema({**numbers, "level": ss.Category(["a", "b", "c"])})
+    stages, learned = Stages.of(ss.plan(schema, len(points), epsilon=1.0, delta=1e-6)), []
+    while (measurement := stages.next) is not None:
+        exact = measurement.evaluate(points).mean(axis=0) * len(points) * np.array(measurement.weights)
+        stages = stages.after(NoisyMoments(measurement, len(points), tuple(int(z) for z in np.rint(exact))))
+        learned.append(stages.model.columns.means()[3:])
+    np.testing.assert_allclose(learned[-1], points[:, 3:].mean(axis=0), atol=0.001)
+    np.testing.assert_allclose(learned[-1], learned[-2], atol=1e-12, err_msg="lengths of rows tell nothing of shares")
