@@ -8,16 +8,19 @@ and what no measured moment sees is  f - c . phi.  Both are computed on a fixed 
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothsynth.moments import FULL_WEIGHT
 from smoothsynth.plan import Forecast, Plan
+from smoothsynth.synthesis.model import empty_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from smoothsynth.moments import Measurement
     from smoothsynth.privacy import Charge
 
 _FEWEST_POINTS, _MOST_POINTS = 1024, 4096
@@ -27,13 +30,13 @@ _KERNEL_WIDTHS = (2.0, 4.0, 10.0)
 def forecast(plan: Plan) -> tuple[Forecast, ...]:
     """Predict the error of typical queries; noise is one standard deviation.
 
-    Later stages look at rows through what earlier ones will have released; here they look straight, as if the data filled
-    its bounds, so that the true noise is rather smaller.
+    Later stages look at rows through what earlier ones will have released; here they look as if that were the flat density
+    within the bounds, so that the true noise is rather smaller.
     """
     # Twice as many points as features, so that what is unseen is not fitted away.
     count = max(_FEWEST_POINTS, min(_MOST_POINTS, 2 * sum(len(m.features) for m in plan.measurements)))
     points = _even_points(count, plan.dimensions)
-    scaled = [m.evaluate(points) / m.deviations(plan.rows) for m in plan.measurements]
+    scaled = [m.evaluate(points) / m.deviations(plan.rows) for m in _looked_at(plan)]
     matrix = np.concatenate(scaled, axis=1)
     matrix -= matrix.mean(axis=0)
     # c = N^-1 Phi' (Phi N^-1 Phi' / k + I)^-1 f / k  with N the noise variances: as many unknowns as points.
@@ -46,6 +49,17 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
     unseen = np.sqrt(np.mean((centred - matrix @ coefficients) ** 2, axis=0))
     noise = np.linalg.norm(coefficients, axis=0)
     return tuple(Forecast(name, float(noise[i]), float(unseen[i])) for i, (name, _) in enumerate(queries))
+
+
+def _looked_at(plan: Plan) -> list[Measurement]:
+    """Return what is measured, through the views that a model would make that knows nothing but the schema.
+
+    Where bounds or levels have yet to be found, the schema has no coordinates to look at; then all is looked at straight.
+    """
+    if not plan.adaptive or plan.discovery is not None:
+        return list(plan.measurements)
+    model, stages = empty_model(plan.schema), zip(plan.looks, plan.measurements, strict=True)
+    return [replace(m, view=model.look(look, m, plan.rows)) for look, m in stages]
 
 
 def plan_text(plan: Plan) -> str:

@@ -1,6 +1,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 import smoothsynth as ss
@@ -159,6 +160,14 @@ def test_levels_and_missing_values_are_measured_beside_soft_counts():
     assert "shares again" in found.purpose
     assert ranks([str(level) for level in range(125)]).view.counts is not None
     assert ranks([str(level) for level in range(126)]).view.counts is None, "an engine counts coordinates in memory"
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_forecast_falls_with_epsilon(delta):
+    """Products had been looked at in rows cut to length 1, whatever the plan would cut them to: no epsilon had helped."""
+    forecasts = [ss.plan(numbers(4), 4_000, epsilon=e, delta=delta).forecast() for e in (1.0, 10.0, 100.0)]
+    noise = np.array([[question.noise for question in forecast] for forecast in forecasts])
+    assert (noise[1:] < 0.5 * noise[:-1]).all()
 
 
 def test_a_plan_prints_and_is_json():
