@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import io
 import math
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +28,16 @@ from benchmarks.baselines import deviation_of, nearest_shares, noise_of
 from benchmarks.mixed_judge import MEASURES, Field, MixedJudge, fields
 from benchmarks.peers.environments import PEERS, PYTHON
 from benchmarks.peers.run import CACHE, run_peer
-from benchmarks.ratios import parser
-from benchmarks.tables import ARCHIVE, LEAST_ROWS, LEAST_VALUES, MOST_ROWS, ROW_NUMBERS, csv_files, number_column
+from benchmarks.tables import (
+    LEAST_ROWS,
+    LEAST_VALUES,
+    MOST_ROWS,
+    ROW_NUMBERS,
+    asked,
+    csv_files,
+    number_column,
+    table_parser,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -175,9 +182,7 @@ def unit_points(frame: pd.DataFrame, schema: ss.Schema) -> Points:
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    given = parser(__doc__, rounds=2)
-    given.add_argument("--archive", type=Path, default=ARCHIVE)
-    given.add_argument("--only", nargs="+", help="names of tables [all]")
+    given = table_parser(__doc__, rounds=2)
     given.add_argument("--peers", nargs="*", default=[], help="methods of benchmarks/peers, where delta is not 0")
     given.add_argument("--model-mb", type=float, default=5, help="largest model of AIM, in MB")
     given.add_argument("--limit", type=float, default=600, help="processor seconds per run of a peer")
@@ -190,26 +195,21 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run all and print a table for each budget."""
     given, console = parse(arguments), Console(width=150)
-    if not given.archive.exists():
-        sys.exit(f"There is no {given.archive}: `make bench-mixed-tables` fetches it.")
-    found = tables(given.archive)
-    unknown = set(given.only or ()) - set(found)
-    if unknown:
-        sys.exit(f"There is no table {', '.join(sorted(unknown))}. There are: {', '.join(found)}.")
+    found = asked(given, tables)
     for delta in given.delta:
         title = f"epsilon = {given.epsilon:g}, delta = {delta:g}: ours over the best of the others"
         shown, ratios = Table("table", "rows", "columns", *MEASURES, title=title), []
-        for name in track(given.only or list(found), description=f"delta = {delta:g}", console=console, transient=True):
-            rounds = [scores(found[name], given, delta=delta, seed=seed) for seed in range(given.rounds)]
+        for name, table in track(found.items(), description=f"delta = {delta:g}", console=console, transient=True):
+            rounds = [scores(table, given, delta=delta, seed=seed) for seed in range(given.rounds)]
             # Half a row is nothing: a share can be right by chance.
-            least = 0.5 / len(found[name])
+            least = 0.5 / len(table)
             means = {
                 method: np.maximum(np.mean([one[method] for one in rounds], axis=0), least) for method in rounds[0]
             }
             others = [mean for method, mean in means.items() if method not in NOT_OTHERS]
             ratio = means["ours"] / np.fmin.reduce(others)
             ratios.append(ratio)
-            shown.add_row(name, *map(str, found[name].shape), *(f"{value:.2f}" for value in ratio))
+            shown.add_row(name, *map(str, table.shape), *(f"{value:.2f}" for value in ratio))
         shown.add_section()
         all_of = np.array(ratios)
         shown.add_row(

