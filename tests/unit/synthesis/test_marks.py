@@ -2,11 +2,14 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
 from smoothsynth.basis import term_feature
+from smoothsynth.lattice import LATTICE
 from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.stages import Stages
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.model import empty_model
@@ -53,6 +56,23 @@ def test_moments_where_a_value_is_there():
     value, noise = where_there(float(squares.mean()), 0.07, missing=0.3, centre=-1.0)
     assert value == pytest.approx(2 * 0.8**2 - 1)
     assert noise == pytest.approx(0.1)
+
+
+def test_an_engine_counts_levels_beside_soft_counts():
+    """The sums of all rows are those of the measurement, and those of a level how often it is there."""
+    schema = ss.Schema({"x": ss.Number(-1, 1, nullable=True), "c": ss.Category(["a", "b", "c"], nullable=True)})
+    plan = ss.plan(schema, 300, epsilon=1.0, delta=1e-6)
+    measured = plan.measurements[plan.looks.index("ranks")]
+    rng = np.random.default_rng(4)
+    x, c = rng.uniform(-1, 1, 300), rng.choice(["a", "b", None], 300)
+    x[rng.random(300) < 0.2] = np.nan
+    batch = pa.record_batch({"x": pa.array(x, from_pandas=True), "c": pa.array(c)})
+    sums = Kernel(schema, measured.features, measured.view).start()
+    sums.add(batch)
+    found = np.array(sums.totals(), dtype=float) / LATTICE**2
+    points = schema.to_unit({name: batch.column(name) for name in schema.names})
+    np.testing.assert_allclose(found, measured.evaluate(points).sum(axis=0), atol=1e-9)
+    assert found[-4:].tolist() == [np.isnan(x).sum(), (c == "a").sum(), (c == "b").sum(), 0]
 
 
 @pytest.fixture(scope="module")
