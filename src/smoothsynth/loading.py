@@ -156,9 +156,8 @@ def _check_agreement(
     for m in moments:
         check_marks(m.measurement, receipt.schema)
     for view, features in ((m.measurement.view, m.features) for m in moments):
-        seen = d if view is None or not view.pooled else 1
         used = [c for feature in features for term in feature.terms for c, _ in term]
-        if min(used) < 0 or max(used) >= seen or (view is not None and len(view.knots) != seen):
+        if not (all(0 <= c < d for c in used) if view is None else view.sees(d, used)):
             raise ReleaseError("The moments must be of the columns of the receipt's schema; they are not.")
     if subspace is not None and subspace.measurement.dimensions != d:
         raise ReleaseError("The subspace must be of the columns of the receipt's schema; it is not.")

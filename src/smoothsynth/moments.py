@@ -29,9 +29,12 @@ from smoothsynth.sensitivity import (
     short_rows_l2,
     soft_counts_l1,
     soft_counts_l2,
+    waves_l1,
+    waves_l2,
 )
 from smoothsynth.soft_counts import check_counts, count_values
 from smoothsynth.view import View, evaluate_through
+from smoothsynth.waves import check_waves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +90,8 @@ class Measurement:
             raise PlanError("A view with a radius needs features of all coordinates: a row's length is that of all.")
         if self._counted:
             check_counts(self.features, self._counted)
+        if self._waved:
+            check_waves(self.features)
         if min(self.weights) < 1 or self.rows_per_person < 1:
             raise PlanError("Weights and rows_per_person are whole numbers of at least 1.")
         grouped = [c for group in self.exclusive for c in group]
@@ -149,16 +154,25 @@ class Measurement:
         """How many soft counts there are of a coordinate, if those are measured."""
         return None if self.view is None else self.view.counts
 
+    @property
+    def _waved(self) -> bool:
+        """Whether products of waves are measured."""
+        return self.view is not None and self.view.waves
+
     def _l1(self) -> float:
         if self._counted:
             return soft_counts_l1(self.features, self.weights, self._marks.groups())
         radius = None if self.view is None else self.view.radius
         bound = l1_sensitivity(self.features, self.weights, self._marks)
+        if self._waved:
+            return min(bound, waves_l1(self.features, self.weights))
         return bound if radius is None else min(bound, short_rows_l1(self.features, self.weights, radius=radius))
 
     def _l2(self) -> float:
         if self._counted:
             return soft_counts_l2(self.features, self.weights, self._marks.groups())
+        if self._waved:
+            return waves_l2(self.features, self.weights)
         radius = None if self.view is None else self.view.radius
         bound = l2_sensitivity(self.features, self.weights, self._marks)
         return bound if radius is None else min(bound, short_rows_l2(self.features, self.weights, radius=radius))
@@ -169,7 +183,7 @@ class Measurement:
         view = self.view
         if view is None or not self.binary:
             return Marks(self.binary, self.exclusive)
-        if view.pooled or view.radius is not None:
+        if not view.by_column or view.radius is not None:
             return Marks()
         if self._counted:
             return self._counted_marks(view, self._counted)

@@ -90,11 +90,13 @@ def _learned_model(release: Release) -> Model:
 
 
 def look_of(view: View | None) -> str | None:
-    """Tell a look by its view: rows cut to a length are scores, one pooled coordinate is lengths, else ranks."""
+    """Tell a look by its view: rows cut to a length are scores, one pooled coordinate is lengths, waves, else ranks."""
     if view is None:
         return None
     if view.pooled:
         return "lengths"
+    if view.waves:
+        return "waves"
     return "ranks" if view.radius is None else "scores"
 
 

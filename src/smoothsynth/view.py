@@ -16,9 +16,10 @@ from smoothsynth.basis import evaluate
 from smoothsynth.errors import PlanError
 from smoothsynth.lattice import LATTICE
 from smoothsynth.soft_counts import FEWEST_COUNTS, MOST_COUNTS, evaluate_counts
+from smoothsynth.waves import WAVES, waves_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,13 +39,14 @@ class View:
     coordinate only, the mean of T_2 over the row,  X = floor(2 sum X_i^2 / (d S)) - S,  bent by its only line.
 
     With a number of `counts`, a factor (c, j) of a term is not T_j of coordinate c but the j-th of its soft counts
-    (smoothsynth.soft_counts).
+    (smoothsynth.soft_counts). A view of `waves` sees two coordinates in place of each, its waves (smoothsynth.waves).
     """
 
     knots: NDArray[np.int64]
     radius: float | None = None
     pooled: bool = False
     counts: int | None = None
+    waves: bool = False
 
     def __post_init__(self) -> None:
         knots = np.array(self.knots, dtype=np.int64)
@@ -58,6 +60,8 @@ class View:
             raise PlanError("A view of soft counts is neither pooled nor has it a radius.")
         if self.counts is not None and not (type(self.counts) is int and FEWEST_COUNTS <= self.counts <= MOST_COUNTS):
             raise PlanError(f"There can be {FEWEST_COUNTS} to {MOST_COUNTS} soft counts of a coordinate.")
+        if type(self.waves) is not bool or (self.waves and self.kind[:3] != (None, False, None)):
+            raise PlanError("A view of waves has neither soft counts nor a radius, and is not pooled.")
         knots.setflags(write=False)
         object.__setattr__(self, "knots", knots)
 
@@ -70,9 +74,20 @@ class View:
         return hash((self.knots.tobytes(), self.kind))
 
     @property
-    def kind(self) -> tuple[float | None, bool, int | None]:
+    def kind(self) -> tuple[float | None, bool, int | None, bool]:
         """All that makes a view but its knots."""
-        return self.radius, self.pooled, self.counts
+        return self.radius, self.pooled, self.counts, self.waves
+
+    @property
+    def by_column(self) -> bool:
+        """Whether each coordinate that is seen is one of the schema's, neither their length nor one of several waves."""
+        return not (self.pooled or self.waves)
+
+    def sees(self, dimensions: int, coordinates: Iterable[int]) -> bool:
+        """Whether the view is one of rows with so many coordinates, and what it sees of them has these."""
+        lines = 1 if self.pooled else dimensions
+        most = lines * WAVES if self.waves else lines
+        return len(self.knots) == lines and all(0 <= c < most for c in coordinates)
 
     @classmethod
     def from_values(
@@ -82,16 +97,24 @@ class View:
         *,
         pooled: bool = False,
         counts: int | None = None,
+        waves: bool = False,
     ) -> View:
         """Make a view from the values in [-1, 1] that the coordinates shall have at their knots."""
-        return cls(np.rint(np.clip(values, -1.0, 1.0) * LATTICE).astype(np.int64), radius, pooled, counts)
+        return cls(np.rint(np.clip(values, -1.0, 1.0) * LATTICE).astype(np.int64), radius, pooled, counts, waves)
 
     @classmethod
     def straight(
-        cls, dimensions: int, radius: float | None = None, *, pooled: bool = False, counts: int | None = None
+        cls,
+        dimensions: int,
+        radius: float | None = None,
+        *,
+        pooled: bool = False,
+        counts: int | None = None,
+        waves: bool = False,
     ) -> View:
         """Return the view that bends nothing: what a plan knows before the first release."""
-        return cls.from_values(np.tile(knot_places(), (dimensions, 1)), radius, pooled=pooled, counts=counts)
+        lines = np.tile(knot_places(), (dimensions, 1))
+        return cls.from_values(lines, radius, pooled=pooled, counts=counts, waves=waves)
 
     def bend(self, coordinate: int, lattice: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the bent lattice values of one coordinate; whole numbers in, whole numbers out."""
@@ -118,6 +141,8 @@ class View:
     def of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return points of the cube as they are seen through the view."""
         seen = self._bent(points)
+        if self.waves:
+            seen = waves_of(seen)
         self.shorten(seen)
         return seen.T / LATTICE
 
@@ -132,15 +157,16 @@ class View:
         return np.stack([self.bend(c, values) for c, values in enumerate(lattice)])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values for moments.json; a number of soft counts only if there is one."""
+        """Return plain values for moments.json; soft counts and waves only if there are any."""
         facts = {"knots": self.knots.tolist(), "radius": self.radius, "pooled": self.pooled}
-        return facts if self.counts is None else {**facts, "counts": self.counts}
+        facts |= {} if self.counts is None else {"counts": self.counts}
+        return {**facts, "waves": True} if self.waves else facts
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> View:
         """Read what `as_dict` wrote."""
         knots = np.array(facts["knots"], dtype=np.int64)
-        return cls(knots, facts["radius"], bool(facts["pooled"]), facts.get("counts"))
+        return cls(knots, facts["radius"], bool(facts["pooled"]), facts.get("counts"), facts.get("waves", False))
 
 
 def evaluate_through(

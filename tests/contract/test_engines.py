@@ -108,10 +108,21 @@ def count_by_hand(y, number, counts):
     return {before: S - beyond, before + 1: beyond}.get(number - 1, 0)
 
 
+def waves_by_hand(y):
+    """The two waves of a lattice value: straight between seven places on three quarters of a circle, rounded to 0."""
+    half = math.isqrt(S * S // 2)
+    low_high, out_in = (-half, -S, -half, 0, half, S, half), (half, 0, -half, -S, -half, 0, half)
+    along = Fraction(3 * (y + S), S)
+    piece = min(math.floor(along), 5)
+    return [math.trunc(p[piece] + (p[piece + 1] - p[piece]) * (along - piece)) for p in (low_high, out_in)]
+
+
 def sums_by_hand(values, features, view=None):
     rows = lattice_by_hand(values)
     if view is not None:
         rows = [seen_by_hand(x, view) for x in rows]
+    if view is not None and view.waves:
+        rows = [[wave for y in x for wave in waves_by_hand(y)] for x in rows]
     if view is not None and view.counts is not None:
         terms = [f.terms[0][0] for f in features]
         return tuple(sum(count_by_hand(x[c], j, view.counts) * S for x in rows) for c, j in terms)
@@ -154,6 +165,13 @@ VIEWS = {
     "soft counts": (
         View.from_values(bent(4, 4), counts=7),
         [term_feature((c, j)) for c in (2, 0, 3) for j in range(1, 8)],
+    ),
+    "waves": (
+        View.from_values(bent(4, 5), waves=True),
+        [
+            *(term_feature((wave, 1)) for wave in (4, 1, 5)),
+            *(term_feature((a, 1), (b, 1)) for a in (0, 1) for b in (4, 6, 7)),
+        ],
     ),
 }
 

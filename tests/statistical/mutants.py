@@ -184,7 +184,10 @@ MUTANTS = [
     Mutant("half the noise, Gaussian", lambda: half_noise("_draw_gaussian"), lambda: noise_cases("discrete gaussian")),
     Mutant("half the sensitivity, Laplace", half_sensitivity, mechanisms._laplace_cases),
     Mutant("half the sensitivity, soft counts", half_sensitivity, lambda: mechanisms._laplace_cases()[-1:], 6_000),
-    Mutant("half the sensitivity, Gaussian counts", half_sensitivity, lambda: mechanisms._gaussian_cases()[-1:], 6_000),
+    Mutant(
+        "half the sensitivity, Gaussian counts", half_sensitivity, lambda: mechanisms._gaussian_cases()[-2:-1], 6_000
+    ),
+    Mutant("half the sensitivity, waves", half_sensitivity, lambda: mechanisms._gaussian_cases()[-1:], 6_000),
     Mutant("half the sensitivity, cube", half_sensitivity, lambda: mechanisms._cube_cases()[:2], 2_500),
     Mutant("half the sensitivity, Gaussian", half_sensitivity, lambda: mechanisms._gaussian_cases()[:2]),
     Mutant("cube noise drawn sum by sum", independent_cube, lambda: mechanisms._cube_cases()[:2], 4_000),

@@ -247,7 +247,7 @@ def features_of(
     place = {c: number for number, c in enumerate(coordinates)}
     for stage in stages:
         view = stage.noisy.measurement.view
-        if view is not None and (view.pooled or view.radius is not None):
+        if view is not None and (not view.by_column or view.radius is not None):
             continue
         bent = points
         if view is not None:
@@ -269,10 +269,10 @@ def posterior_deviations(matrix: Array, variances: Array, targets: Array) -> Arr
 
 
 def _by_columns(moments: Sequence[NoisyMoments]) -> dict[frozenset[int], list[tuple[int, int]]]:
-    """Sort the places (stage, number) of all features by the columns that they look at; lengths of rows are of none."""
+    """Sort the places (stage, number) of all features by the columns that they look at; lengths and waves are left out."""
     index: dict[frozenset[int], list[tuple[int, int]]] = {}
     for stage, noisy in enumerate(moments):
-        if noisy.measurement.view is not None and noisy.measurement.view.pooled:
+        if noisy.measurement.view is not None and not noisy.measurement.view.by_column:
             continue
         for number, feature in enumerate(noisy.features):
             used = frozenset(c for term in feature.terms for c, _ in term)

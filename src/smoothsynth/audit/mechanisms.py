@@ -24,6 +24,7 @@ from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
 from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, orthonormal
 from smoothsynth.view import View, knot_places
+from smoothsynth.waves import WAVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,6 +151,11 @@ def _noise_cases() -> list[Case]:
     ]
 
 
+# The waves of two columns, and their products.
+_WAVES = (
+    *(term_feature((wave, 1)) for wave in range(2 * WAVES)),
+    *(term_feature((a, 1), (WAVES + b, 1)) for a in range(WAVES) for b in range(WAVES)),
+)
 # Soft counts of one column.
 _COUNTS = tuple(term_feature((0, j)) for j in range(1, 9))
 
@@ -201,6 +207,13 @@ def _gaussian_cases() -> list[Case]:
             dimensions=1,
             weights=(1,) * len(_COUNTS),
             view=View.straight(1, counts=len(_COUNTS)),
+        ),
+        _worst(
+            "waves of 2 columns and their products",
+            _WAVES,
+            "discrete gaussian",
+            weights=(1,) * len(_WAVES),
+            view=View.straight(2, waves=True),
         ),
     ]
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from smoothsynth.designs.shape import MOST_COUNTED, PAIRS, cosines_of_length, falling, pair_weights
+from smoothsynth.designs.shape import MOST_COUNTED, PAIRS, WAVED, cosines_of_length, falling, pair_weights, with_waves
 from smoothsynth.moments import Measurement, whole_weights
 from smoothsynth.privacy import gaussian_multiplier, split_multiplier
 from smoothsynth.view import View
@@ -48,13 +48,17 @@ def gaussian_stages(
     smoothness: int,
     weighed: bool = False,
 ) -> Stages:
-    """Plan up to four releases: low moments, ranks of numbers, pairs of columns, lengths of rows.
+    """Plan up to five releases: low moments, ranks of numbers, pairs of columns, lengths of rows, shapes of pairs.
 
     Soft counts tell the model of columns; if candidates are to be `weighed`, cosines are measured.
     """
     whole = gaussian_multiplier(budget.epsilon, budget.delta)
     lean = _leaning(lean, _rank_noise(shape.columns, rows / rows_per_person, whole / math.sqrt(lean.ranks)))
     shares = _shares(shape, lean)
+    if not weighed:
+        # Waves and their products have L2 sensitivity d + 1.
+        noise = (len(shape.values) + 1) * whole * rows_per_person / rows
+        shares = with_waves(shares, shape, lean, noise, power=0.5)
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
     def stage(
@@ -68,7 +72,7 @@ def gaussian_stages(
             weights=whole_weights(weights),
             rows_per_person=rows_per_person,
             view=view,
-            **({} if view is not None and (view.radius is not None or view.pooled) else shape.facts()),
+            **({} if view is not None and (view.radius is not None or not view.by_column) else shape.facts()),
         )
 
     values, marks = len(shape.values), len(shape.marks)
@@ -94,6 +98,9 @@ def gaussian_stages(
         lengths = cosines_of_length(degrees)
         purpose = f"{degrees} cosines of the rank of a row's length"
         stages.append(("lengths", stage("lengths", purpose, lengths, falling(lengths), View.straight(1, pooled=True))))
+    if "waves" in shares:
+        waves = shape.waves()
+        stages.append(("waves", stage("waves", WAVED, waves, [1.0] * len(waves), shape.straight(waves=True))))
     return stages
 
 

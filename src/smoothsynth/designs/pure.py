@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from smoothsynth.basis import pooled
-from smoothsynth.designs.shape import MOST_COUNTED, PAIRS, cosines_of_length, pair_weights
+from smoothsynth.designs.shape import MOST_COUNTED, PAIRS, WAVED, cosines_of_length, pair_weights, with_waves
 from smoothsynth.moments import FULL_WEIGHT, Measurement, whole_weights
 from smoothsynth.privacy import cube_deviation, split_epsilon
 from smoothsynth.view import View
@@ -39,12 +39,16 @@ MARK_WEIGHT = 2.0
 def pure_stages(
     shape: Shape, rows: int, epsilon: float, *, rows_per_person: int, lean: Focus, weighed: bool = False
 ) -> Stages:
-    """Plan releases of means, the pooled second moment, and, where n allows, of ranks, pairs and lengths.
+    """Plan releases of means, the pooled second moment, and, where n allows, of ranks, pairs, lengths and shapes of pairs.
 
     If candidates are to be `weighed` and no model is drawn from, few moments are measured: weights must match them all.
     """
     d, people = shape.dimensions, rows / rows_per_person
     shares = _shares(shape, people, epsilon, lean, weighed=weighed)
+    if not weighed:
+        # The 2 d^2 waves and products have L1 sensitivity  sqrt(2) d (d + 1).
+        noise = 2.0 * len(shape.values) * (len(shape.values) + 1) / (people * epsilon)
+        shares = with_waves(shares, shape, lean, noise, power=1.0)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
     def stage(
@@ -92,6 +96,9 @@ def pure_stages(
     if "lengths" in shares:
         purpose, view = f"{LENGTH_DEGREES} cosines of the rank of a row's length", View.straight(1, pooled=True)
         stages.append(("lengths", stage("lengths", purpose, cosines_of_length(LENGTH_DEGREES), view)))
+    if "waves" in shares:
+        waves, view = shape.waves(), shape.straight(waves=True)
+        stages.append(("waves", stage("waves", WAVED, waves, view, mechanism="discrete laplace")))
     return stages
 
 

@@ -43,7 +43,7 @@ def answering(release: Release, coordinates: Sequence[int]) -> dict[str, Any]:
     kind = "float64" if test.size <= _MOST_EXACT_CELLS else "float32"
     points = known.points[_even(len(known.points))]
     # Lengths of whole rows are no feature of a few columns.
-    stages = [s for s in known.stages if s.noisy.measurement.view is None or not s.noisy.measurement.view.pooled]
+    stages = [s for s in known.stages if s.noisy.measurement.view is None or s.noisy.measurement.view.by_column]
     numbers = {c: number for number, c in enumerate(coordinates)}
     held = [(stage, _within(stage.noisy, numbers)) for stage in stages]
     return {

@@ -60,7 +60,7 @@ def correlations(release: Release, coordinates: Sequence[int]) -> Correlations:
 
 def _lower(noise: NDArray[np.float64], moments: NoisyMoments, points: NDArray[np.float64]) -> None:
     view = moments.measurement.view
-    pairs = [] if view is not None and view.pooled else _pairs(moments)
+    pairs = [] if view is not None and not view.by_column else _pairs(moments)
     if not pairs:
         return
     spread = np.maximum((points if view is None else view.of(points)).std(axis=0), 1e-12)

@@ -8,6 +8,7 @@ from smoothsynth.sensitivity.bounds import l1_sensitivity, l2_sensitivity, linf_
 from smoothsynth.sensitivity.marks import Marks
 from smoothsynth.sensitivity.short_rows import short_rows_l1, short_rows_l2
 from smoothsynth.sensitivity.soft_counts import soft_counts_l1, soft_counts_l2
+from smoothsynth.sensitivity.waves import waves_l1, waves_l2
 
 __all__ = [
     "Marks",
@@ -18,4 +19,6 @@ __all__ = [
     "short_rows_l2",
     "soft_counts_l1",
     "soft_counts_l2",
+    "waves_l1",
+    "waves_l2",
 ]

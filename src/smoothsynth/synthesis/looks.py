@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 # A share of the flat density keeps ranks from being constant where the model believes no row to be.
-FLAT_SHARE = 0.1
+FLAT_SHARE, KNOWN_FLAT_SHARE = 0.1, 0.02
 # Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
 # large as keeps the noise of a correlation at PAIR_NOISE, within these limits. It is kept at FINE_PAIR_NOISE under pure
 # epsilon, where other releases tell means and squares, and where products are two-way tables of levels or missing values.
@@ -36,11 +36,21 @@ def rank_view(columns: Columns, counts: int | None = None) -> View:
     A column that the model thinks crowded in a corner is spread over the whole cube. Levels and marks stay what they are. For
     soft counts a coordinate is 2 F(x) - 1: they are evenly spread over ranks.
     """
-    mixed = columns.mixed(FLAT_SHARE)
-    places, marks = knot_places(), set(columns.groups.marks)
-    ranks = [None if c in marks else mixed.probabilities(c, places) for c in range(columns.count)]
-    lines = [places if f is None else np.cos(np.pi * f) if counts is None else 2.0 * f - 1.0 for f in ranks]
+    ranks = _ranks(columns, FLAT_SHARE)
+    lines = [knot_places() if f is None else np.cos(np.pi * f) if counts is None else 2.0 * f - 1.0 for f in ranks]
     return View.from_values(np.stack(lines), counts=counts)
+
+
+def wave_view(columns: Columns) -> View:
+    """See each coordinate as the waves of its rank, 2 F(x) - 1, with F as it is known by then. Marks stay what they are."""
+    lines = [knot_places() if f is None else 2.0 * f - 1.0 for f in _ranks(columns, KNOWN_FLAT_SHARE)]
+    return View.from_values(np.stack(lines), waves=True)
+
+
+def _ranks(columns: Columns, flat: float) -> list[Array | None]:
+    """Return the distribution function of each value at the knots, a share of the flat one mixed in; None for marks."""
+    mixed, marks = columns.mixed(flat), set(columns.groups.marks)
+    return [None if c in marks else mixed.probabilities(c, knot_places()) for c in range(columns.count)]
 
 
 def score_length(columns: Columns, measurement: Measurement, rows: int) -> float:

@@ -16,12 +16,13 @@ from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.columns import Columns, flat_columns
 from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMoments, learn_pairs
 from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means, simulated
+from smoothsynth.synthesis.exchanging import exchange
 from smoothsynth.synthesis.first_release import hold_first
 from smoothsynth.synthesis.held_lengths import hold_lengths
 from smoothsynth.synthesis.independent import separable
 from smoothsynth.synthesis.known_moments import hold_public
 from smoothsynth.synthesis.lengths import choose_scores, expected_ranks, scale_to_lengths
-from smoothsynth.synthesis.looks import length_view, rank_view, score_length, score_units, score_view
+from smoothsynth.synthesis.looks import length_view, rank_view, score_length, score_units, score_view, wave_view
 from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_mean_square
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.ranks import learn_ranks, rank_noise
@@ -53,6 +54,7 @@ class Model:
     stretch: Stretch = field(default_factory=Stretch)
     cut: CutMoments | None = None
     ranks: NoisyMoments | None = None
+    waves: NoisyMoments | None = None
 
     @property
     def _uncut(self) -> tuple[NoisyMoments, ...]:
@@ -70,6 +72,8 @@ class Model:
             return score_view(self.columns, units)
         if kind == "lengths":
             return length_view(expected_ranks(self.columns, self.correlation))
+        if kind == "waves":
+            return wave_view(self.columns)
         raise PlanError(f"There is no look {kind!r}.")
 
     def learn(self, kind: str | None, noisy: NoisyMoments) -> Model:
@@ -93,6 +97,8 @@ class Model:
             return replace(self, columns=columns, correlation=found.correlation, cut=found.cut)
         if kind == "lengths":
             return self._learn_lengths(noisy)
+        if kind == "waves":
+            return replace(self, waves=noisy)
         if not any(map(separable, noisy.features)):
             return self
         low = (*self.low, noisy)
@@ -123,7 +129,11 @@ class Model:
         if self.lengths is not None:
             many = max(6 * count, 6000) if count <= _MOST_OVERSAMPLED else 2 * count
         with one_thread_if_small(many * self.columns.count):
-            return self._rows(count, many, generator)
+            rows = self._rows(count, many, generator)
+            # Values of a row that keeps constraints belong together.
+            if self.waves is None or self.columns.limits is not None:
+                return rows
+            return exchange(rows, self.waves, self.columns.groups, generator=generator)
 
     def _rows(self, count: int, many: int, generator: np.random.Generator) -> Array:  # noqa: TID251
         if self.lengths is None:

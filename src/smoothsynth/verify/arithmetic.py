@@ -113,9 +113,8 @@ def check_words(evidence: Evidence) -> list[Check]:
 def _misfit(evidence: Evidence, noisy: NoisyMoments) -> str | None:
     """Say whether moments are of other rows, or of coordinates that the schema (or the view) does not have."""
     view, d = noisy.measurement.view, evidence.schema.dimensions
-    seen = 1 if view is not None and view.pooled else d
     used = [c for feature in noisy.features for term in feature.terms for c, _ in term]
-    if min(used) < 0 or max(used) >= seen or (view is not None and len(view.knots) != seen):
+    if not (all(0 <= c < d for c in used) if view is None else view.sees(d, used)):
         return f"{noisy.measurement.purpose[:80]}: of columns that the schema does not have."
     if noisy.rows != evidence.facts["rows"]:
         return f"{noisy.measurement.purpose[:80]}: of {noisy.rows:,} rows; the receipt says {evidence.facts['rows']:,}."

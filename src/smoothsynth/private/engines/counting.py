@@ -37,7 +37,7 @@ def only_counts(features: Iterable[Feature], view: View | None, columns: int) ->
     """Whether the features are better counted: all of single columns, of high degree or bent one by one; or soft counts."""
     if view is not None and view.counts is not None:
         return True
-    if columns > _MOST_COLUMNS or (view is not None and (view.pooled or view.radius is not None)):
+    if columns > _MOST_COLUMNS or (view is not None and (not view.by_column or view.radius is not None)):
         return False
     terms = [term for feature in features for term in feature.terms]
     return all(len(term) == 1 for term in terms) and (view is not None or any(term[0][1] > 2 for term in terms))

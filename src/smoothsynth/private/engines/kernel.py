@@ -27,10 +27,11 @@ from smoothsynth.moments import MOST_ROWS
 from smoothsynth.private.columns import read_cells
 from smoothsynth.private.engines.counting import COUNTS_AT_THE_END, COUNTS_OF_A_COLUMN, Counts, only_counts
 from smoothsynth.private.engines.degrees import rising, rounded
-from smoothsynth.private.engines.looking import Look
+from smoothsynth.private.engines.looking import Look, read_for
 from smoothsynth.private.engines.products import recipe
 from smoothsynth.private.engines.scaling import Block, aligned, quick_arithmetic, scale_of
 from smoothsynth.private.engines.tallies import Tallies, only_levels
+from smoothsynth.waves import WAVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,10 +58,11 @@ class Kernel:
 
     def __init__(self, schema: Schema, features: Sequence[Feature], view: View | None = None) -> None:
         self.features, self.view = tuple(features), view
-        pooled = view is not None and view.pooled
-        self.recipe = recipe(self.features, 1 if pooled else schema.dimensions)
+        pooled, waved = view is not None and view.pooled, view is not None and view.waves
+        self.recipe = recipe(self.features, 1 if pooled else schema.dimensions * (WAVES if waved else 1))
         # A pooled view makes one coordinate of all; else only what the features use is read.
-        read = range(schema.dimensions) if pooled else self.recipe.factors.coordinates
+        read = range(schema.dimensions) if pooled else read_for(view, self.recipe.factors.coordinates)
+        self.apart = pooled or waved
         known = schema.owners
         self.owners = [known[c] for c in read]
         self.names = [name for name, _ in self.owners]
@@ -68,7 +70,7 @@ class Kernel:
         self.scales = [scale_of(schema.columns[name], place) for name, place in self.owners]
         self.counted = only_counts(self.features, view, len(self.names))
         self.tallied = only_levels(self.features, view, self.columns.values())
-        held = self.recipe.factors.count + max(self.recipe.widths, default=0) + len(self.names) * pooled
+        held = self.recipe.factors.count + max(self.recipe.widths, default=0) + len(self.names) * self.apart
         self.width = _WIDE if held * _WIDE <= 2 * _CACHE else _NARROW
         self.chunks = max(1, min(_MOST_CHUNKS, 2 ** (_CACHE // (held * self.width)).bit_length() // 2))
 
@@ -81,8 +83,8 @@ class Kernel:
             return len(self.names) * COUNTS_OF_A_COLUMN + COUNTS_AT_THE_END
         factors, columns = self.recipe.factors, len(self.names)
         turns = 4 * factors.reach[1] if len(factors.reach) > 1 else 0
-        pooled, look = self.view is not None and self.view.pooled, 2 * columns if self.view is not None else 0
-        block = factors.count + sum(self.recipe.widths) + turns + columns * pooled
+        look = 0 if self.view is None else (2 + 3 * WAVES if self.view.waves else 2) * columns
+        block = factors.count + sum(self.recipe.widths) + turns + columns * self.apart
         return 8 * (self.width * (self.chunks * block + look) + (self.chunks + 3) * self.recipe.size)
 
     def start(self) -> Sums:
@@ -150,8 +152,8 @@ class Products:
         self._factors[:, 0] = 1.0
         self._seen = self._factors[:, 1 : 1 + len(factors.coordinates)]
         self._look = None if kernel.view is None else Look(kernel.view, factors.coordinates, width)
-        pooled = kernel.view is not None and kernel.view.pooled
-        self._block = Block(aligned(chunks, len(kernel.names), width) if pooled else self._seen, kernel.scales)
+        # What is seen of a row is other coordinates than its own: those need room of their own.
+        self._block = Block(aligned(chunks, len(kernel.names), width) if kernel.apart else self._seen, kernel.scales)
         self._levels = [aligned(chunks, size, width) for size in kernel.recipe.widths]
         self._turns = aligned(4, chunks, factors.reach[1], width) if len(factors.reach) > 1 else None
         self._once, self._doubles = np.empty((chunks, kernel.recipe.size)), np.zeros(kernel.recipe.size)

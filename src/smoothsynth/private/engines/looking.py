@@ -16,6 +16,7 @@ import numpy as np
 
 from smoothsynth.lattice import LATTICE
 from smoothsynth.view import KNOTS, PIECE
+from smoothsynth.waves import WAVES, coordinate_of, waves_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +28,24 @@ if TYPE_CHECKING:
 _SHIFT = PIECE.bit_length() - 1
 
 
+def read_for(view: View | None, coordinates: Sequence[int]) -> list[int]:
+    """Return the coordinates of a row that those which are seen through a view, if there is one, are made of."""
+    if view is None or not view.waves:
+        return list(coordinates)
+    return sorted({coordinate_of(c) for c in coordinates})
+
+
 class Look:
     """A view, ready for chunks of lattice values of some coordinates (coordinates x width). One thread only."""
 
-    __slots__ = ("_held", "_offsets", "_pieces", "_rises", "_starts", "_view")
+    __slots__ = ("_held", "_offsets", "_pieces", "_rises", "_starts", "_view", "_waves")
 
     def __init__(self, view: View, coordinates: Sequence[int], width: int) -> None:
         self._view = view
+        if view.waves:
+            read = read_for(view, coordinates)
+            self._waves = [WAVES * read.index(coordinate_of(c)) + c % WAVES for c in coordinates]
+            coordinates = read
         knots = view.knots[list(coordinates)].astype(np.float64)
         # The last knot has a piece of its own, of one point.
         rises = np.diff(knots, axis=1, append=knots[:, -1:]) / PIECE
@@ -43,7 +55,11 @@ class Look:
         self._held, self._pieces = np.empty((len(knots), width)), np.empty((len(knots), width), dtype=np.intp)
 
     def at(self, lattice: NDArray[np.float64], seen: NDArray[np.float64]) -> None:
-        """Write a chunk of lattice values as it is seen; they may be the same array."""
+        """Write a chunk of lattice values as it is seen; they may be the same array, but for lengths and waves."""
+        if self._view.waves:
+            self._bend(lattice)
+            np.take(waves_of(lattice), self._waves, axis=0, out=seen)
+            return
         if self._view.pooled:
             seen[0] = self._view.pool(lattice)
         self._bend(seen)

@@ -1,0 +1,188 @@
+"""Rows that exchange values: columns, correlations, levels and holes stay; shapes of pairs come."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import smoothsynth as ss
+from smoothsynth.designs.shape import Shape
+from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.synthesis.columns import Groups, flat_columns
+from smoothsynth.synthesis.exchanging import believed_shapes, exchange
+from smoothsynth.synthesis.looks import wave_view
+
+ROWS = 20_000
+
+
+def schema_of(columns):
+    return ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(columns)})
+
+
+def parabola(rows, seed, columns=3):
+    """The second column is high where the first is far out; they do not correlate. The others are alone."""
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(-1, 1, (rows, columns))
+    points[:, 1] = np.clip(2 * points[:, 0] ** 2 - 1 + 0.2 * rng.normal(size=rows), -1, 1)
+    return points
+
+
+def shuffled(points, seed):
+    """The same columns, independent of each other."""
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.permutation(column) for column in points.T], axis=1)
+
+
+def waves_of_table(schema, points, *, noise=0.0, seed=0, multiplier=5.0):
+    """Return the waves of a table and their products, seen through flat columns, with so much noise."""
+    features = Shape.of(schema).waves()
+    measured = Measurement(
+        "", features, "discrete gaussian", multiplier=multiplier, view=wave_view(flat_columns(schema))
+    )
+    values = measured.evaluate(points).mean(axis=0)
+    values += noise * np.random.default_rng(seed).normal(size=len(values))
+    weights = np.array(measured.weights, dtype=float)
+    return NoisyMoments(measured, len(points), tuple(map(int, np.rint(values * len(points) * weights))))
+
+
+def exchanged(rows, noisy, groups=None, seed=1):
+    return exchange(rows, noisy, groups or Groups(), generator=np.random.default_rng(seed))
+
+
+def bow(points, i=0, j=1):
+    """Return how the square of one column goes with another."""
+    return float(np.cov(points[:, i] ** 2, points[:, j])[0, 1])
+
+
+@pytest.mark.parametrize("rows", [ROWS, 60_000])
+def test_a_curve_comes_and_all_columns_stay_value_by_value(rows):
+    real = parabola(rows, 0)
+    start = shuffled(real, 1)
+    made = exchanged(start, waves_of_table(schema_of(3), real))
+    assert np.array_equal(np.sort(made, axis=0), np.sort(start, axis=0))
+    assert abs(bow(start)) < 0.01
+    assert bow(made) == pytest.approx(bow(real), rel=0.15)
+    assert abs(bow(made, 2, 1)) < 0.01
+    # Columns that were not correlated, as seen in the table that is exchanged in, are not afterwards.
+    np.testing.assert_allclose(np.corrcoef(made.T), np.corrcoef(start.T), atol=0.01)
+
+
+def test_correlations_that_rows_had_are_kept():
+    rng = np.random.default_rng(3)
+    real = parabola(ROWS, 0)
+    start = shuffled(real, 1)
+    start[:, 2] = np.clip(0.8 * start[:, 0] + 0.3 * rng.normal(size=ROWS), -1, 1)
+    real[:, 2] = np.clip(0.8 * real[:, 0] + 0.3 * rng.normal(size=ROWS), -1, 1)
+    made = exchanged(start, waves_of_table(schema_of(3), real))
+    assert np.corrcoef(start.T)[0, 2] > 0.7
+    np.testing.assert_allclose(np.corrcoef(made.T), np.corrcoef(start.T), atol=0.02)
+    assert bow(made) == pytest.approx(bow(real), rel=0.2)
+
+
+def test_what_is_noise_moves_next_to_nothing():
+    """Of differences that are all noise, a fifth or so of a pair's is believed; rows of the true shapes stay as they are."""
+    real = parabola(ROWS, 0)
+    noisy = waves_of_table(schema_of(3), real, noise=0.02, multiplier=100.0)
+    assert noisy.deviations[-1] == pytest.approx(0.02, rel=0.1)
+    made = exchanged(real, noisy)
+    assert bow(made) == pytest.approx(bow(real), abs=0.02)
+    assert np.mean(made != real) < 0.5
+
+
+@pytest.mark.parametrize(("size", "kept"), [(0.5, 0.0), (1.0, 0.0), (2.0, 0.75), (10.0, 0.99)])
+def test_of_a_pair_as_much_is_believed_as_is_more_than_noise(size, kept):
+    noise = 0.01
+    differences = np.full((4, 4), size * noise)
+    expected = kept * differences
+    expected[:2, :2] = expected[2:, 2:] = 0.0
+    np.testing.assert_allclose(believed_shapes(differences, np.full((4, 4), noise**2)), expected)
+
+
+def test_nothing_is_believed_of_a_pair_that_was_not_measured():
+    real = parabola(ROWS, 0)
+    full = waves_of_table(schema_of(3), real)
+    kept = [i for i, f in enumerate(full.features) if {c // 2 for c, _ in f.terms[0]} != {0, 1}]
+    some = Measurement(
+        "",
+        tuple(full.features[i] for i in kept),
+        "discrete gaussian",
+        multiplier=5.0,
+        view=full.measurement.view,
+    )
+    made = exchanged(shuffled(real, 1), NoisyMoments(some, ROWS, tuple(full.integers[i] for i in kept)))
+    assert abs(bow(made)) < 0.01
+
+
+def test_a_value_that_a_column_crowds_on_is_not_taken_for_a_shape():
+    """Half of two columns is 0, and in the rows close to 0: ranks differ there, but the columns are independent in both."""
+    rng = np.random.default_rng(5)
+    real = np.where(rng.random((ROWS, 3)) < 0.5, 0.0, rng.uniform(-1, 1, (ROWS, 3)))
+    schema = schema_of(3)
+    steep = flat_columns(schema)
+    masses = np.where(np.abs(steep.places) < 0.02, 30.0, 1.0) * steep.base
+    view = wave_view(
+        type(steep)(steep.places, steep.edges, steep.base, masses / masses.sum(axis=1)[:, None], steep.exact)
+    )
+    start = np.where(real == 0.0, rng.uniform(-0.018, 0.018, real.shape), real)
+    # What is spread around 0 depends on the next column, as in a copula that takes it for a narrow peak.
+    for i in range(3):
+        crowd = np.flatnonzero(real[:, i] == 0.0)
+        start[crowd[np.argsort(start[crowd, (i + 1) % 3])], i] = np.sort(start[crowd, i])
+    measured = Measurement("", Shape.of(schema).waves(), "discrete gaussian", multiplier=5.0, view=view)
+    values = measured.evaluate(real).mean(axis=0) * ROWS * np.array(measured.weights, dtype=float)
+    made = exchanged(start, NoisyMoments(measured, ROWS, tuple(map(int, np.rint(values)))))
+    assert np.mean(made != start) < 0.6
+    np.testing.assert_allclose(np.corrcoef(made.T), np.corrcoef(start.T), atol=0.02)
+
+
+def test_levels_and_holes_stay_where_they_are():
+    schema = ss.Schema({"a": ss.Number(-1, 1), "b": ss.Number(-1, 1, nullable=True), "k": ss.Category(["x", "y"])})
+    columns = flat_columns(schema)
+    rng = np.random.default_rng(7)
+    curve = parabola(ROWS, 0, columns=2)
+    points = np.zeros((ROWS, schema.dimensions))
+    roles = list(schema.roles)
+    a, b = (i for i, role in enumerate(roles) if role == "value")
+    ((_, hole),) = columns.groups.missing
+    levels = list(columns.groups.levels[0])
+    points[:, a], points[:, b] = curve.T
+    holes = rng.random(ROWS) < 0.3
+    points[holes, b], points[holes, hole] = 0.0, 1.0
+    high = curve[:, 0] > 0
+    points[high, levels[0]], points[~high, levels[1]] = 1.0, 1.0
+    start = points.copy()
+    there = np.flatnonzero(~holes)
+    start[there, b] = start[rng.permutation(there), b]
+    measured = Measurement("", Shape.of(schema).waves(), "discrete gaussian", multiplier=5.0, view=wave_view(columns))
+    values = measured.evaluate(points).mean(axis=0) * ROWS * np.array(measured.weights, dtype=float)
+    made = exchanged(start, NoisyMoments(measured, ROWS, tuple(map(int, np.rint(values)))), columns.groups)
+    marks = [c for c in range(schema.dimensions) if c not in (a, b)]
+    assert np.array_equal(made[:, marks], start[:, marks])
+    assert np.array_equal(np.sort(made[there, b]), np.sort(start[there, b]))
+    assert (made[holes, b] == 0.0).all()
+    # How a value goes with levels is held, too.
+    assert np.corrcoef(made[:, a], made[:, levels[0]])[0, 1] == pytest.approx(
+        np.corrcoef(start[:, a], start[:, levels[0]])[0, 1], abs=0.02
+    )
+    assert bow(made[there], a, b) > 0.6 * bow(points[there], a, b)
+
+
+def test_a_release_has_the_shapes_of_pairs():
+    """Through all stages, with true noise: without the last one nothing is known of the curve (a copula has 0 here)."""
+    real = parabola(ROWS, 2, columns=4)
+    schema = schema_of(4)
+    table = pa.table({f"c{i}": real[:, i] for i in range(4)})
+    made = ss.release(table, schema=schema, epsilon=1.0, delta=1e-6, seed=3)
+    rows = made.unit_rows()
+    assert "shapes of pairs" in made.receipt.charges[-1].purpose
+    assert bow(rows) == pytest.approx(bow(real), rel=0.25)
+    assert abs(bow(rows, 2, 3)) < 0.02
+    assert made.to_arrow().equals(made.sample(ROWS, seed=3)), "rows follow from the released numbers and the seed"
+
+
+def test_rows_that_keep_constraints_are_not_taken_apart():
+    schema = ss.Schema(
+        {"net": ss.Number(0, 100), "tax": ss.Number(0, 50), "gross": ss.Number(0, 150)},
+        constraints=["net + tax = gross"],
+    )
+    plan = ss.plan(schema, rows=1_000_000, epsilon=1.0, delta=1e-6)
+    assert "waves" not in plan.looks
