@@ -34,7 +34,7 @@ from smoothsynth.sensitivity import (
 )
 from smoothsynth.soft_counts import check_counts, count_values
 from smoothsynth.view import View, evaluate_through
-from smoothsynth.waves import check_waves
+from smoothsynth.waves import check_waves, coordinate_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,14 +165,14 @@ class Measurement:
         radius = None if self.view is None else self.view.radius
         bound = l1_sensitivity(self.features, self.weights, self._marks)
         if self._waved:
-            return min(bound, waves_l1(self.features, self.weights))
+            return min(bound, waves_l1(self.features, self.weights, self._waved_marks().groups()))
         return bound if radius is None else min(bound, short_rows_l1(self.features, self.weights, radius=radius))
 
     def _l2(self) -> float:
         if self._counted:
             return soft_counts_l2(self.features, self.weights, self._marks.groups())
         if self._waved:
-            return waves_l2(self.features, self.weights)
+            return waves_l2(self.features, self.weights, self._waved_marks().groups())
         radius = None if self.view is None else self.view.radius
         bound = l2_sensitivity(self.features, self.weights, self._marks)
         return bound if radius is None else min(bound, short_rows_l2(self.features, self.weights, radius=radius))
@@ -195,6 +195,15 @@ class Measurement:
         """Return the marks whose measured counts are all 0 where the mark is 0."""
         at_zero = {c: count_values(view.bend(c, np.zeros(1)) / LATTICE, counts)[:, 0] for c in self.binary}
         moved = {c for ((c, j),) in (f.terms[0] for f in self.features) if c in at_zero and at_zero[c][j - 1] != 0.0}
+        kept = tuple(c for c in self.binary if c not in moved)
+        return Marks(kept, tuple(tuple(c for c in group if c in kept) for group in self.exclusive))
+
+    def _waved_marks(self) -> Marks:
+        """Return the marks whose measured waves are all 0 where the mark is 0; of others nothing is assumed."""
+        if self.view is None or not self.binary:
+            return Marks()
+        at_zero = self.view.of(np.zeros((1, len(self.view.knots))))[0]
+        moved = {coordinate_of(c) for f in self.features for c, _ in f.terms[0] if at_zero[c] != 0.0}
         kept = tuple(c for c in self.binary if c not in moved)
         return Marks(kept, tuple(tuple(c for c in group if c in kept) for group in self.exclusive))
 

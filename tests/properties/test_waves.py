@@ -8,13 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsynth.basis import Feature, term_feature
+from smoothsynth.designs.shape import Shape
 from smoothsynth.errors import PlanError
 from smoothsynth.lattice import LATTICE as S
 from smoothsynth.moments import FULL_WEIGHT, Measurement
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.sampling import look_of
-from smoothsynth.schema import Number, Schema
+from smoothsynth.schema import Category, Number, Schema
 from smoothsynth.sensitivity import waves_l1, waves_l2
+from smoothsynth.synthesis.columns import flat_columns
+from smoothsynth.synthesis.looks import wave_view
 from smoothsynth.view import KNOTS, View
 from smoothsynth.waves import WAVES, coordinate_of, waves_of
 
@@ -85,8 +88,8 @@ def test_no_pair_of_rows_moves_more_than_the_bound(data):
     view = View(rng.integers(-S, S + 1, size=(D, KNOTS)), waves=True)
     measured = gaussian(chosen, view, weights=weights)
     rows = rng.uniform(-1, 1, (150, D))
-    assert farthest(measured, rows) <= waves_l2(chosen, weights) * (1 + 1e-9)
-    assert farthest(measured, rows, order=1) <= waves_l1(chosen, weights) * (1 + 1e-9)
+    assert farthest(measured, rows) <= waves_l2(chosen, weights, {}) * (1 + 1e-9)
+    assert farthest(measured, rows, order=1) <= waves_l1(chosen, weights, {}) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +127,48 @@ def test_the_l1_bound_is_not_far_off():
     assert measured.sensitivity == pytest.approx(math.sqrt(2) * D * (D + 1) * FULL_WEIGHT, rel=1e-3)
     points = np.random.default_rng(0).uniform(-1, 1, (1500, D))
     assert 0.6 < farthest(measured, points, order=1) / measured.sensitivity <= 1.0
+
+
+MIXED = Schema({"x": Number(-1, 1), "k": Category(["a", "b", "c"]), "m": Category(["p", "q"], nullable=True)})
+
+
+def mixed_rows():
+    """Every row of a coarse table: seven places of the number, three levels, two levels or none."""
+    levels = [np.eye(3), np.concatenate([np.eye(2), np.zeros((1, 2))])]
+    return np.array([[x, *k, *m] for x in np.linspace(-1, 1, 13) for k in levels[0] for m in levels[1]])
+
+
+def test_levels_of_a_category_count_as_one_column():
+    shape = Shape.of(MIXED)
+    view = wave_view(flat_columns(MIXED))
+    measured = gaussian(shape.waves(), view, **shape.facts())
+    assert len(shape.waves()) == (2 + 3 + 2) + (2 * 3 + 2 * 2 + 3 * 2)
+    # Three columns, whatever the number of levels.
+    assert measured.sensitivity == pytest.approx(4 * FULL_WEIGHT, rel=1e-3)
+    assert 0.8 < farthest(measured, mixed_rows()) / measured.sensitivity <= 1.0
+    # Nothing is known of levels that the measurement does not name: then each counts for itself.
+    assert gaussian(shape.waves(), view).sensitivity == pytest.approx(7 * FULL_WEIGHT, rel=1e-3)
+
+
+def test_the_first_wave_of_a_level_is_the_level():
+    view = wave_view(flat_columns(MIXED))
+    seen = view.of(mixed_rows())
+    np.testing.assert_allclose(seen[:, [2, 4, 6, 8, 10]], mixed_rows()[:, 1:], atol=3e-5)
+    assert set(np.unique(seen[:, 2])) == {0.0, seen[:, 2].max()}
+    assert seen.max() <= 1.0
+
+
+def test_levels_that_are_not_0_where_they_should_be_are_not_trusted():
+    """A view that moves 0, and the second wave of a level, which is -1 at 0."""
+    shape = Shape.of(MIXED)
+    lines = np.tile(np.linspace(-1, 1, KNOTS), (6, 1)) * 0.5 + 0.25
+    for features, view in (
+        (shape.waves(), View.from_values(lines, waves=True)),
+        ([term_feature((0, 1), (2 * c + 1, 1)) for c in range(1, 6)], wave_view(flat_columns(MIXED))),
+    ):
+        measured = gaussian(features, view, **shape.facts())
+        assert measured.sensitivity >= 6 * FULL_WEIGHT
+        assert farthest(measured, mixed_rows()) <= measured.sensitivity
 
 
 def test_several_rows_of_a_person_move_as_many_times_as_much():

@@ -149,7 +149,12 @@ def test_shapes_of_pairs_are_measured_where_their_noise_allows(delta, few, many)
     bound = ss.Schema({"a": ss.Number(0, 1), "b": ss.Number(0, 2)}, constraints=["a <= b"])
     assert "waves" not in plan(many, bound).looks
     mixed = ss.Schema({"a": ss.Number(0, 1), "k": ss.Category(["x", "y"]), "b": ss.Number(0, 2, nullable=True)})
-    assert {c // 2 for f in plan(many, mixed).measurements[-1].features for c, _ in f.terms[0]} == {0, 3}
+    found = plan(many, mixed).measurements[-1]
+    assert {c // 2 for f in found.features for c, _ in f.terms[0]} == {0, 1, 2, 3}, (
+        "values and levels, not what is missing"
+    )
+    if delta:
+        assert found.sensitivity == pytest.approx((3 + 1) * FULL_WEIGHT, rel=1e-3), "a category is one column"
 
 
 def test_ranks_are_soft_counts_under_delta():

@@ -57,7 +57,7 @@ def gaussian_stages(
     shares = _shares(shape, lean)
     if not weighed:
         # Waves and their products have L2 sensitivity d + 1.
-        noise = (len(shape.values) + 1) * whole * rows_per_person / rows
+        noise = (shape.waved + 1) * whole * rows_per_person / rows
         shares = with_waves(shares, shape, lean, noise, power=0.5)
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
@@ -72,7 +72,7 @@ def gaussian_stages(
             weights=whole_weights(weights),
             rows_per_person=rows_per_person,
             view=view,
-            **({} if view is not None and (view.radius is not None or not view.by_column) else shape.facts()),
+            **({} if view is not None and (view.radius is not None or view.pooled) else shape.facts()),
         )
 
     values, marks = len(shape.values), len(shape.marks)

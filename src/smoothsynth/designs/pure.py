@@ -46,8 +46,8 @@ def pure_stages(
     d, people = shape.dimensions, rows / rows_per_person
     shares = _shares(shape, people, epsilon, lean, weighed=weighed)
     if not weighed:
-        # The 2 d^2 waves and products have L1 sensitivity  sqrt(2) d (d + 1).
-        noise = 2.0 * len(shape.values) * (len(shape.values) + 1) / (people * epsilon)
+        # R waves and products have L1 sensitivity  sqrt(R) (d + 1).
+        noise = math.sqrt(2.0 * len(shape.waves())) * (shape.waved + 1) / (people * epsilon)
         shares = with_waves(shares, shape, lean, noise, power=1.0)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
@@ -68,7 +68,7 @@ def pure_stages(
             weights=whole_weights(weights) if weights else (),
             rows_per_person=rows_per_person,
             view=view,
-            **(shape.facts() if view is None else {}),
+            **(shape.facts() if view is None or view.waves else {}),
         )
 
     means, weights = shape.moments(1), [1.0] * len(shape.values) + [MARK_WEIGHT] * len(shape.marks)

@@ -79,11 +79,20 @@ class Shape:
         return lowest(d + d * (d + 1) // 2, d)
 
     def waves(self) -> tuple[Feature, ...]:
-        """Return the waves of each value, then the products of those of two, for all pairs of values."""
-        numbers = [[WAVES * c + k for k in range(WAVES)] for c in self.values]
-        alone = [term_feature((wave, 1)) for own in numbers for wave in own]
-        pairs = itertools.combinations(numbers, 2)
-        return (*alone, *(term_feature((a, 1), (b, 1)) for one, other in pairs for a in one for b in other))
+        """Return the waves of each value and the levels of each category, then the products of those of two columns.
+
+        The first wave of a level is the level itself (synthesis/looks.py).
+        """
+        values = [[WAVES * c + k for k in range(WAVES)] for c in self.values]
+        columns = values + [[WAVES * c for c in group] for group in self.exclusive]
+        alone = [term_feature((wave, 1)) for own in columns for wave in own]
+        pairs = [sorted((a, b)) for one, other in itertools.combinations(columns, 2) for a in one for b in other]
+        return (*alone, *(term_feature((a, 1), (b, 1)) for a, b in pairs))
+
+    @property
+    def waved(self) -> int:
+        """How many columns have waves: values and categories."""
+        return len(self.values) + len(self.exclusive)
 
     def straight(self, radius: float | None = None, *, counts: int | None = None, waves: bool = False) -> View:
         """Return the view that bends nothing: what a plan knows before the first release."""
@@ -96,7 +105,7 @@ def with_waves(shares: dict[str, float], shape: Shape, lean: Focus, noise: float
     `noise` is that of waves that have all of the budget; with a share s they have  noise / s^power.
     """
     share = min(lean.waves, max(LEAST_WAVES, (noise / WAVE_NOISE) ** (1.0 / power)))
-    possible = shape.free and 2 <= len(shape.values) <= MOST_WAVED
+    possible = shape.free and 2 <= shape.waved <= MOST_WAVED and shape.dimensions <= MOST_COUNTED
     if not possible or noise > MOST_WAVE_NOISE * share**power:
         return shares
     return {**{name: (1.0 - share) * own for name, own in shares.items()}, "waves": share}

@@ -9,11 +9,13 @@ rows, and T those that are wanted,
 
 over which rows hold which values: in turn for each column, rows meet in pairs at random, and of the pairs whose exchange
 lowers the sum to first order some exchange, so many as lower it most. The functions of a column are its values, whose
-products (the correlations) shall stay what they are, and its waves, whose products shall be those that are believed.
+products (the correlations) shall stay what they are, and its waves, whose products shall be those that are believed. Levels
+of a category are exchanged together; they are functions of both kinds.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ from smoothsynth.blas import one_thread
 from smoothsynth.waves import WAVES, coordinate_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from smoothsynth.moments import NoisyMoments
@@ -43,8 +47,6 @@ _DOUBT = 0.25
 _MOST = 0.9
 # Rows that exchange with each other, for speed, and rows that tell which shapes there are.
 _MOST_TOGETHER, _MOST_LOOKED_AT = 25_000, 200_000
-# Functions of a column: its values, and its waves.
-_OWN = 1 + WAVES
 
 
 def exchange(
@@ -54,14 +56,14 @@ def exchange(
     *,
     generator: np.random.Generator,  # noqa: TID251
 ) -> Array:
-    """Return the rows after they have exchanged values; levels and missing values stay where they are."""
-    shapes = _Shapes.of(noisy)
+    """Return the rows after they have exchanged values and levels; missing values stay where they are."""
+    shapes = _Shapes.of(noisy, groups)
     # Rows may stand in an order of what they are like: every so many are like all.
-    gained = shapes.gained(shapes.functions(rows[:: -(-len(rows) // _MOST_LOOKED_AT)], groups.marks))
+    gained = shapes.gained(shapes.functions(rows[:: -(-len(rows) // _MOST_LOOKED_AT)], groups))
     if not gained.any():
         return rows
     made, parts = rows.copy(), -(-len(rows) // _MOST_TOGETHER)
-    work = len(rows) * len(shapes.columns) * (len(shapes.columns) + 10)
+    work = len(rows) * len(shapes.columns) * (len(gained) / 3 + 10)
     turns = round(min(_MOST_TURNS, max(_FEWEST_TURNS, _WORK / work)))
 
     def exchanged(part: int, own: np.random.Generator) -> None:  # noqa: TID251
@@ -82,16 +84,29 @@ def _exchanged(
     turns: int,
     generator: np.random.Generator,  # noqa: TID251
 ) -> Array:
-    made, hidden = rows.copy(), dict(groups.missing)
-    there = [np.flatnonzero(rows[:, hidden[c]] == 0.0) if c in hidden else np.arange(len(rows)) for c in shapes.columns]
-    table = _Table(shapes.functions(rows, groups.marks), gained, rows[:, shapes.columns])
+    hidden, everywhere = dict(groups.missing), np.arange(len(rows))
+    holes = [hidden.get(column.coordinates[0]) for column in shapes.columns]
+    there = [everywhere if hole is None else np.flatnonzero(rows[:, hole] == 0.0) for hole in holes]
+    table = _Table(rows, shapes.functions(rows, groups), shapes, gained)
     for turn in range(turns):
-        for column in generator.permutation(len(shapes.columns)):
-            table.turn(int(column), there[column], generator, shapes=1.0 if turn < 0.75 * turns else _LITTLE)
+        for number in generator.permutation(len(shapes.columns)):
+            table.turn(int(number), there[number], generator, shapes=1.0 if turn < 0.75 * turns else _LITTLE)
         if table.missing() < _ENOUGH * shapes.noise:
             break
-    made[:, shapes.columns] = table.values
-    return made
+    return table.rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column: its coordinates, the places of its functions among all, and those of its waves among all waves.
+
+    A column of numbers has its values and two waves, a category has its levels, which count as both.
+    """
+
+    coordinates: tuple[int, ...]
+    functions: slice
+    waves: slice
+    levels: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,18 +114,18 @@ class _Shapes:
     """The released means of the waves of some columns, their covariances, and the variances of the noise of both."""
 
     noisy: NoisyMoments
-    columns: NDArray[np.intp]
+    columns: tuple[_Column, ...]
     means: Array
     released: Array
     variances: Array
     noise: float
 
     @classmethod
-    def of(cls, noisy: NoisyMoments) -> _Shapes:
+    def of(cls, noisy: NoisyMoments, groups: Groups) -> _Shapes:
         """Take the products of means from those of waves."""
         waves = [[wave for wave, _ in feature.terms[0]] for feature in noisy.features]
-        columns = sorted({coordinate_of(wave) for used in waves for wave in used})
-        place = {WAVES * c + k: WAVES * i + k for i, c in enumerate(columns) for k in range(WAVES)}
+        columns = tuple(_columns({coordinate_of(wave) for used in waves for wave in used}, groups))
+        place = {wave: number for number, wave in enumerate(wave for column in columns for wave in _waves(column))}
         means, products = np.zeros((2, len(place))), np.full((2, len(place), len(place)), np.inf)
         for used, value, deviation in zip(waves, noisy.values, noisy.deviations, strict=True):
             if len(used) == 1:
@@ -122,41 +137,86 @@ class _Shapes:
         # Nothing is believed of a pair that was not measured: its variance is infinite.
         released = np.where(np.isfinite(products[1]), products[0] - np.outer(means[0], means[0]), 0.0)
         noise = float(noisy.deviations[-1])
-        return cls(noisy, np.array(columns), means, released, products[1] + squares + squares.T, noise)
+        return cls(noisy, columns, means, released, products[1] + squares + squares.T, noise)
 
-    def functions(self, rows: Array, marks: tuple[int, ...]) -> Array:
-        """Return the values, standardised, and the waves of each column in turn; then all marks."""
+    def functions(self, rows: Array, groups: Groups) -> Array:
+        """Return the functions of each column in turn: values, standardised, and waves, or levels; then all other marks."""
         view = self.noisy.measurement.view
         if view is None:
             raise ValueError("waves are seen through a view")
-        seen = view.of(rows).reshape(len(rows), -1, WAVES)[:, self.columns]
-        own = np.concatenate([_standardised(rows[:, self.columns])[:, :, None], seen], axis=2)
-        return np.concatenate([own.reshape(len(rows), -1), _standardised(rows[:, list(marks)])], axis=1)
+        seen, found = view.of(rows), []
+        for column in self.columns:
+            own = seen[:, _waves(column)]
+            values = _standardised(rows[:, list(column.coordinates)])
+            found.append(own if column.levels else np.concatenate([values, own], axis=1))
+        exchanged = {c for column in self.columns for c in column.coordinates}
+        others = _standardised(rows[:, [mark for mark in groups.marks if mark not in exchanged]])
+        return np.concatenate([*found, others], axis=1)
+
+    @property
+    def places(self) -> NDArray[np.intp]:
+        """Where the waves are among all functions."""
+        starts = [range(c.functions.start + (not c.levels), c.functions.stop) for c in self.columns]
+        return np.array([place for own in starts for place in own])
 
     def gained(self, functions: Array) -> Array:
         """Return by how much the mean products of all functions shall change: those of waves, as far as is believed."""
-        waves = (np.arange(len(self.columns))[:, None] * _OWN + 1 + np.arange(WAVES)).ravel()
+        waves = self.places
         own, means = np.cov(functions[:, waves].T, bias=True), functions[:, waves].mean(axis=0)
         # Where a column crowds on a value that is spread in the rows, waves have other means, and shapes are not seen well.
         strange = _DOUBT * np.maximum((self.means[0] - means) ** 2 - self.means[1], 0.0)
         doubt = np.outer(strange, np.ones(len(strange)))
         wanted = np.zeros((functions.shape[1],) * 2)
-        wanted[np.ix_(waves, waves)] = believed_shapes(self.released - own, self.variances + (doubt + doubt.T))
+        differences, variances = self.released - own, self.variances + (doubt + doubt.T)
+        wanted[np.ix_(waves, waves)] = believed_shapes(differences, variances, [c.waves for c in self.columns])
         return wanted
 
+    def counting(self, functions: int) -> Array:
+        """Return 1 where a product of two functions counts: of values or of waves; of one column none.
 
-def believed_shapes(differences: Array, variances: Array) -> Array:
+        Levels are both. All other marks count as values.
+        """
+        waves, values = np.zeros(functions, dtype=bool), np.ones(functions, dtype=bool)
+        waves[self.places] = True
+        values[
+            [place for c in self.columns if not c.levels for place in range(c.functions.start + 1, c.functions.stop)]
+        ] = False
+        counts = (np.outer(values, values) | np.outer(waves, waves)).astype(np.float64)
+        for column in self.columns:
+            counts[column.functions, column.functions] = 0.0
+        return counts
+
+
+def _columns(coordinates: set[int], groups: Groups) -> Iterator[_Column]:
+    """Yield the columns that these coordinates belong to: the levels of a category together."""
+    levels = {c: group for group in groups.levels for c in group}
+    functions = waves = 0
+    for first in sorted(coordinates):
+        own = tuple(c for c in levels.get(first, (first,)) if c in coordinates)
+        if own[0] != first:
+            continue
+        size = len(own) if first in levels else WAVES
+        many = size if first in levels else size + 1
+        yield _Column(own, slice(functions, functions + many), slice(waves, waves + size), first in levels)
+        functions, waves = functions + many, waves + size
+
+
+def _waves(column: _Column) -> list[int]:
+    """Return the numbers of the waves of a column, as a view sees them; of a level only the first, which is the level."""
+    return [WAVES * c + k for c in column.coordinates for k in range(1 if column.levels else WAVES)]
+
+
+def believed_shapes(differences: Array, variances: Array, columns: Sequence[slice]) -> Array:
     """Return differences of covariances of waves, as far as those of each pair of columns are more than noise.
 
-    Of the four of a pair, E the sum of their squares and N that of the variances of their noise, it is a part  1 - N/E
+    Of those of a pair, E the sum of their squares and N that of the variances of their noise, it is a part  1 - N/E
     (James and Stein 1961).
     """
-    d = len(differences) // WAVES
-    pairs, noise = differences.reshape(d, WAVES, d, WAVES), variances.reshape(d, WAVES, d, WAVES).sum(axis=(1, 3))
-    squares = np.einsum("iajb,iajb->ij", pairs, pairs)
-    kept = np.maximum(0.0, 1.0 - noise / np.maximum(squares, 1e-300))
-    np.fill_diagonal(kept, 0.0)
-    return np.asarray((pairs * kept[:, None, :, None]).reshape(differences.shape))
+    found = np.zeros_like(differences)
+    for i, j in itertools.permutations(columns, 2):
+        squares, noise = float(np.sum(differences[i, j] ** 2)), float(np.sum(variances[i, j]))
+        found[i, j] = max(0.0, 1.0 - noise / max(squares, 1e-300)) * differences[i, j]
+    return found
 
 
 class _Table:
@@ -165,13 +225,16 @@ class _Table:
     Functions are held in single precision, and those of each column once more by themselves: both for speed.
     """
 
-    def __init__(self, functions: Array, gained: Array, values: Array) -> None:
-        self.values = values
+    def __init__(self, rows: Array, functions: Array, shapes: _Shapes, gained: Array) -> None:
+        self.rows = rows.copy()
+        self._columns = shapes.columns
         self._all = functions.astype(np.float32)
-        self._own = [self._all[:, _of(column)].copy() for column in range(values.shape[1])]
+        self._own = [self._all[:, column.functions].copy() for column in shapes.columns]
         self._means = functions.T @ functions / len(functions)
         self._wanted = self._means + gained
-        self._counts = _counting(values.shape[1], len(gained))
+        self._counts = shapes.counting(len(gained))
+        self._of_waves = np.zeros(len(gained), dtype=bool)
+        self._of_waves[shapes.places] = True
 
     def missing(self) -> float:
         """Return the root mean square of what products that count still lack."""
@@ -179,7 +242,7 @@ class _Table:
 
     def turn(
         self,
-        column: int,
+        number: int,
         rows: NDArray[np.intp],
         generator: np.random.Generator,  # noqa: TID251
         *,
@@ -189,8 +252,8 @@ class _Table:
 
         Products of waves count by `shapes`, all others by 1.
         """
-        functions, own = self._own[column], _of(column)
-        counts = self._counts[:, own] * np.where(np.arange(_OWN) == 0, 1.0, shapes)
+        functions, own = self._own[number], self._columns[number].functions
+        counts = self._counts[:, own] * np.where(np.outer(self._of_waves, self._of_waves[own]), shapes, 1.0)
         slope = counts * (self._means - self._wanted)[:, own]
         drawn, half = generator.permutation(rows), len(rows) // 2
         first, second = drawn[:half], drawn[half : 2 * half]
@@ -208,10 +271,7 @@ class _Table:
         if falls < rises:
             chosen = chosen[generator.random(len(chosen)) < falls / rises]
             products = self._moved(first[chosen], second[chosen], change[chosen])
-        one, other = first[chosen], second[chosen]
-        functions[one], functions[other] = functions[other], functions[one]
-        self._all[one, own], self._all[other, own] = functions[one], functions[other]
-        self.values[one, column], self.values[other, column] = self.values[other, column], self.values[one, column]
+        self._swap(number, first[chosen], second[chosen])
         self._means[:, own] += products
         self._means[own, :] = self._means[:, own].T
 
@@ -220,20 +280,12 @@ class _Table:
         apart = self._all.take(first, axis=0) - self._all.take(second, axis=0)
         return np.asarray(apart.T @ change, dtype=np.float64) / len(self._all)
 
-
-def _of(column: int) -> slice:
-    """Return where the functions of a column are among all."""
-    return slice(_OWN * column, _OWN * (column + 1))
-
-
-def _counting(columns: int, functions: int) -> Array:
-    """Return 1 where a product of two functions counts: two values, two waves, or a value and a mark; of one column none."""
-    own, values = np.arange(_OWN * columns), np.arange(functions) >= _OWN * columns
-    values[own[::_OWN]] = True
-    counts = (values[:, None] == values[None, :]).astype(np.float64)
-    for column in range(columns):
-        counts[_of(column), _of(column)] = 0.0
-    return counts
+    def _swap(self, number: int, one: NDArray[np.intp], other: NDArray[np.intp]) -> None:
+        functions, column = self._own[number], self._columns[number]
+        functions[one], functions[other] = functions[other], functions[one]
+        self._all[one, column.functions], self._all[other, column.functions] = functions[one], functions[other]
+        for c in column.coordinates:
+            self.rows[one, c], self.rows[other, c] = self.rows[other, c], self.rows[one, c]
 
 
 def _standardised(values: Array) -> Array:

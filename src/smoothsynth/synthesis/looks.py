@@ -42,8 +42,11 @@ def rank_view(columns: Columns, counts: int | None = None) -> View:
 
 
 def wave_view(columns: Columns) -> View:
-    """See each coordinate as the waves of its rank, 2 F(x) - 1, with F as it is known by then. Marks stay what they are."""
-    lines = [knot_places() if f is None else 2.0 * f - 1.0 for f in _ranks(columns, KNOWN_FLAT_SHARE)]
+    """See each coordinate as the waves of its rank, 2 F(x) - 1, with F as it is known by then.
+
+    A level or a mark is seen at two thirds: there the first wave is 1, and at 0 it is 0, so that it is the mark itself.
+    """
+    lines = [2.0 / 3.0 * knot_places() if f is None else 2.0 * f - 1.0 for f in _ranks(columns, KNOWN_FLAT_SHARE)]
     return View.from_values(np.stack(lines), waves=True)
 
 

@@ -94,7 +94,8 @@ def test_of_a_pair_as_much_is_believed_as_is_more_than_noise(size, kept):
     differences = np.full((4, 4), size * noise)
     expected = kept * differences
     expected[:2, :2] = expected[2:, 2:] = 0.0
-    np.testing.assert_allclose(believed_shapes(differences, np.full((4, 4), noise**2)), expected)
+    columns = [slice(0, 2), slice(2, 4)]
+    np.testing.assert_allclose(believed_shapes(differences, np.full((4, 4), noise**2), columns), expected)
 
 
 def test_nothing_is_believed_of_a_pair_that_was_not_measured():
@@ -134,7 +135,7 @@ def test_a_value_that_a_column_crowds_on_is_not_taken_for_a_shape():
     np.testing.assert_allclose(np.corrcoef(made.T), np.corrcoef(start.T), atol=0.02)
 
 
-def test_levels_and_holes_stay_where_they_are():
+def test_holes_stay_where_they_are_and_levels_are_kept_whole():
     schema = ss.Schema({"a": ss.Number(-1, 1), "b": ss.Number(-1, 1, nullable=True), "k": ss.Category(["x", "y"])})
     columns = flat_columns(schema)
     rng = np.random.default_rng(7)
@@ -155,8 +156,9 @@ def test_levels_and_holes_stay_where_they_are():
     measured = Measurement("", Shape.of(schema).waves(), "discrete gaussian", multiplier=5.0, view=wave_view(columns))
     values = measured.evaluate(points).mean(axis=0) * ROWS * np.array(measured.weights, dtype=float)
     made = exchanged(start, NoisyMoments(measured, ROWS, tuple(map(int, np.rint(values)))), columns.groups)
-    marks = [c for c in range(schema.dimensions) if c not in (a, b)]
-    assert np.array_equal(made[:, marks], start[:, marks])
+    assert np.array_equal(made[:, hole], start[:, hole])
+    assert np.array_equal(made[:, levels].sum(axis=1), np.ones(ROWS)), "a row has one level"
+    assert np.array_equal(made[:, levels].sum(axis=0), start[:, levels].sum(axis=0)), "shares stay"
     assert np.array_equal(np.sort(made[there, b]), np.sort(start[there, b]))
     assert (made[holes, b] == 0.0).all()
     # How a value goes with levels is held, too.
@@ -164,6 +166,53 @@ def test_levels_and_holes_stay_where_they_are():
         np.corrcoef(start[:, a], start[:, levels[0]])[0, 1], abs=0.02
     )
     assert bow(made[there], a, b) > 0.6 * bow(points[there], a, b)
+
+
+def test_a_number_is_spread_as_its_level_says():
+    """In one level the number is far out, in the other it is not; its mean is the same in both."""
+    schema = ss.Schema({"k": ss.Category(["x", "y"]), "a": ss.Number(-1, 1), "b": ss.Number(-1, 1)})
+    rng = np.random.default_rng(9)
+    narrow = rng.random(ROWS) < 0.5
+    real = np.zeros((ROWS, 4))
+    real[narrow, 0], real[~narrow, 1] = 1.0, 1.0
+    real[:, 2] = rng.uniform(-1, 1, ROWS) * np.where(narrow, 0.3, 1.0)
+    real[:, 3] = rng.uniform(-1, 1, ROWS)
+    start = real.copy()
+    start[:, 2] = rng.permutation(start[:, 2])
+    columns = flat_columns(schema)
+    measured = Measurement(
+        "",
+        Shape.of(schema).waves(),
+        "discrete gaussian",
+        multiplier=5.0,
+        view=wave_view(columns),
+        **Shape.of(schema).facts(),
+    )
+    values = measured.evaluate(real).mean(axis=0) * ROWS * np.array(measured.weights, dtype=float)
+    made = exchanged(start, NoisyMoments(measured, ROWS, tuple(map(int, np.rint(values)))), columns.groups)
+
+    def spreads(points):
+        return np.array([points[points[:, level] == 1.0, 2].std() for level in (0, 1)])
+
+    assert np.ptp(spreads(start)) < 0.02
+    np.testing.assert_allclose(spreads(made), spreads(real), atol=0.08)
+    np.testing.assert_array_equal(np.sort(made[:, 2]), np.sort(start[:, 2]))
+
+
+def test_a_two_way_table_of_levels_comes():
+    schema = ss.Schema({"k": ss.Category(["x", "y", "z"]), "m": ss.Category(["p", "q"]), "a": ss.Number(-1, 1)})
+    rng = np.random.default_rng(11)
+    k = rng.integers(0, 3, ROWS)
+    m = np.where(rng.random(ROWS) < np.array([0.1, 0.5, 0.9])[k], 0, 1)
+    real = np.concatenate([np.eye(3)[k], np.eye(2)[m], rng.uniform(-1, 1, (ROWS, 1))], axis=1)
+    start = real.copy()
+    start[:, 3:5] = np.eye(2)[rng.permutation(m)]
+    columns = flat_columns(schema)
+    measured = Measurement("", Shape.of(schema).waves(), "discrete gaussian", multiplier=5.0, view=wave_view(columns))
+    values = measured.evaluate(real).mean(axis=0) * ROWS * np.array(measured.weights, dtype=float)
+    made = exchanged(start, NoisyMoments(measured, ROWS, tuple(map(int, np.rint(values)))), columns.groups)
+    np.testing.assert_allclose(made[:, :3].T @ made[:, 3:5] / ROWS, real[:, :3].T @ real[:, 3:5] / ROWS, atol=0.01)
+    assert np.array_equal(made[:, 3:5].sum(axis=1), np.ones(ROWS))
 
 
 def test_a_release_has_the_shapes_of_pairs():
