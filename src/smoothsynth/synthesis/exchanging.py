@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 _FEWEST_TURNS, _MOST_TURNS, _WORK, _LITTLE = 12, 80, 2e9, 0.1
 # Below this part of the noise what is still lacking does not matter.
 _ENOUGH = 0.1
-# The variance of a covariance of waves whose means are off by 1.
-_DOUBT = 0.25
 # Pairs of rows exchange with a probability that grows with what they gain, up to this quantile of those that gain.
 _MOST = 0.9
 # Rows that exchange with each other, for speed, and rows that tell which shapes there are.
@@ -111,18 +109,17 @@ class _Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shapes:
-    """The released means of the waves of some columns, their covariances, and the variances of the noise of both."""
+    """The released covariances of the waves of some columns, and the variances of their noise."""
 
     noisy: NoisyMoments
     columns: tuple[_Column, ...]
-    means: Array
     released: Array
     variances: Array
     noise: float
 
     @classmethod
     def of(cls, noisy: NoisyMoments, groups: Groups) -> _Shapes:
-        """Take the products of means from those of waves."""
+        """Take the products of means from those of waves: columns of the rows may have other means."""
         waves = [[wave for wave, _ in feature.terms[0]] for feature in noisy.features]
         columns = tuple(_columns({coordinate_of(wave) for used in waves for wave in used}, groups))
         place = {wave: number for number, wave in enumerate(wave for column in columns for wave in _waves(column))}
@@ -137,7 +134,7 @@ class _Shapes:
         # Nothing is believed of a pair that was not measured: its variance is infinite.
         released = np.where(np.isfinite(products[1]), products[0] - np.outer(means[0], means[0]), 0.0)
         noise = float(noisy.deviations[-1])
-        return cls(noisy, columns, means, released, products[1] + squares + squares.T, noise)
+        return cls(noisy, columns, released, products[1] + squares + squares.T, noise)
 
     def functions(self, rows: Array, groups: Groups) -> Array:
         """Return the functions of each column in turn: values, standardised, and waves, or levels; then all other marks."""
@@ -162,13 +159,9 @@ class _Shapes:
     def gained(self, functions: Array) -> Array:
         """Return by how much the mean products of all functions shall change: those of waves, as far as is believed."""
         waves = self.places
-        own, means = np.cov(functions[:, waves].T, bias=True), functions[:, waves].mean(axis=0)
-        # Where a column crowds on a value that is spread in the rows, waves have other means, and shapes are not seen well.
-        strange = _DOUBT * np.maximum((self.means[0] - means) ** 2 - self.means[1], 0.0)
-        doubt = np.outer(strange, np.ones(len(strange)))
+        differences = self.released - np.cov(functions[:, waves].T, bias=True)
         wanted = np.zeros((functions.shape[1],) * 2)
-        differences, variances = self.released - own, self.variances + (doubt + doubt.T)
-        wanted[np.ix_(waves, waves)] = believed_shapes(differences, variances, [c.waves for c in self.columns])
+        wanted[np.ix_(waves, waves)] = believed_shapes(differences, self.variances, [c.waves for c in self.columns])
         return wanted
 
     def counting(self, functions: int) -> Array:

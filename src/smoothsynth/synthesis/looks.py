@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # A share of the flat density keeps ranks from being constant where the model believes no row to be.
 FLAT_SHARE, KNOWN_FLAT_SHARE = 0.1, 0.02
+# So large a share of a column within so many pieces of a view, 1/128 of the range, is a peak.
+PEAK, PEAK_WIDTH = 0.15, 4
 # Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
 # large as keeps the noise of a correlation at PAIR_NOISE, within these limits. It is kept at FINE_PAIR_NOISE under pure
 # epsilon, where other releases tell means and squares, and where products are two-way tables of levels or missing values.
@@ -46,8 +48,24 @@ def wave_view(columns: Columns) -> View:
 
     A level or a mark is seen at two thirds: there the first wave is 1, and at 0 it is 0, so that it is the mark itself.
     """
-    lines = [2.0 / 3.0 * knot_places() if f is None else 2.0 * f - 1.0 for f in _ranks(columns, KNOWN_FLAT_SHARE)]
+    ranks = _ranks(columns, KNOWN_FLAT_SHARE)
+    even = [f if f is None or columns.exact[c] else _without_peaks(f) for c, f in enumerate(ranks)]
+    lines = [2.0 / 3.0 * knot_places() if f is None else 2.0 * f - 1.0 for f in even]
     return View.from_values(np.stack(lines), waves=True)
+
+
+def _without_peaks(ranks: Array) -> Array:
+    """Give all of a narrow peak of a column its middle rank.
+
+    It may be a single value that rows crowd on. Then ranks inside it are the model's, and no private row has any of them.
+    """
+    ends = np.arange(len(ranks) - PEAK_WIDTH)
+    peaks = ends[ranks[PEAK_WIDTH:] - ranks[:-PEAK_WIDTH] > PEAK]
+    found = ranks.copy()
+    for peak in np.split(peaks, np.flatnonzero(np.diff(peaks) > PEAK_WIDTH) + 1) if len(peaks) else ():
+        inside = slice(peak[0], peak[-1] + PEAK_WIDTH + 1)
+        found[inside] = (ranks[inside][0] + ranks[inside][-1]) / 2.0
+    return found
 
 
 def _ranks(columns: Columns, flat: float) -> list[Array | None]:
