@@ -150,6 +150,15 @@ def test_a_column_that_is_narrow_but_no_peak_keeps_its_ranks():
     assert (np.diff(line[inside]) > 0).all()
 
 
+def test_whole_numbers_are_known_values_and_no_peaks():
+    columns = flat_columns(ss.Schema({"a": ss.Integer(0, 100), "b": ss.Integer(0, 100)}))
+    used = (np.abs(columns.places - 0.01) < 0.0101) & (columns.base > 0)
+    masses = np.where(used, 0.5, 0.0)
+    assert (masses.sum(axis=1) == 1.0).all(), "half of the rows have 50, half 51"
+    seen = wave_view(replace(columns, masses=masses)).of(np.array([[0.0, 0.0], [0.02, 0.02]]))
+    assert (seen[1] - seen[0])[[0, 2]] == pytest.approx(1.68, abs=0.05), "one is low and the other is high"
+
+
 def test_holes_stay_where_they_are_and_levels_are_kept_whole():
     schema = ss.Schema({"a": ss.Number(-1, 1), "b": ss.Number(-1, 1, nullable=True), "k": ss.Category(["x", "y"])})
     columns = flat_columns(schema)
