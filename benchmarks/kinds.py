@@ -1,11 +1,12 @@
 """Accuracy on made-up tables of eight kinds, beside private histograms and a private Gaussian (make bench-kinds).
 
     python -m benchmarks.kinds [--only normal clusters ...] [--sizes 2000x6 20000x6 800x20 4000x20]
-                               [--epsilon 1] [--delta 0 1e-6] [--rounds 3] [--queries 300]
+                               [--epsilon 1] [--delta 0 1e-6] [--rounds 3] [--queries 300] [--peers opendp-mst opendp-aim]
 
 The data sets of the paper are four; a method may suit them by chance. These tables are drawn anew in each round. Every
 figure is our error over that of the better of three baselines (benchmarks/baselines.py), measure by measure: no single
-baseline has to be good at all of them. Below 1 is better; in brackets, our error over that of a bootstrap of the table,
+baseline has to be good at all of them. With --peers, the mechanisms of benchmarks/peers are among those it is compared with,
+which see numbers as 32 bins. Below 1 is better; in brackets, our error over that of a bootstrap of the table,
 which is not private: the error that n rows have by chance.
 """
 
@@ -93,7 +94,7 @@ def table_of(kind: str, rows: int, columns: int, *, seed: int) -> Points:
 
 
 def errors(kind: str, rows: int, columns: int, given: argparse.Namespace, *, delta: float) -> tuple[Points, Points]:
-    """Return our mean errors over those of the best baseline, and of a bootstrap; the table is drawn anew in each round."""
+    """Return our mean errors over those of the best of the others, and of a bootstrap; each round draws a new table."""
     schema = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(columns)})
     found = []
     for seed in range(given.rounds):

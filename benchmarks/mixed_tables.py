@@ -14,7 +14,6 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,8 +25,7 @@ from rich.table import Table
 import smoothsynth as ss
 from benchmarks.baselines import deviation_of, nearest_shares, noise_of
 from benchmarks.mixed_judge import MEASURES, Field, MixedJudge, fields
-from benchmarks.peers.environments import PEERS, PYTHON
-from benchmarks.peers.run import CACHE, run_peer
+from benchmarks.ratios import BINS, NOT_OTHERS, peer_rows
 from benchmarks.tables import (
     LEAST_ROWS,
     LEAST_VALUES,
@@ -42,6 +40,7 @@ from benchmarks.tables import (
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -49,8 +48,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
 
 LEAST_COLUMNS, MOST_COLUMNS, MOST_LEVELS, MOST_MISSING = 4, 40, 20, 0.6
-BINS = 32
-INDEPENDENT, NOT_OTHERS = "histograms", ("ours", "bootstrap")
+INDEPENDENT = "histograms"
 
 
 def tables(archive: Path) -> dict[str, pd.DataFrame]:
@@ -162,13 +160,9 @@ def scores(table: pd.DataFrame, given: argparse.Namespace, *, delta: float, seed
     alone = independent(codes, sizes, rng, epsilon=given.epsilon, delta=delta)
     found[INDEPENDENT] = judge(binned.points(alone, rng))
     for method in given.peers if delta else ():
-        peer = next(peer for peer in PEERS if method in peer.methods)
-        job = {"epsilon": given.epsilon, "delta": delta, "bins": sizes, "round": seed, "model_mb": given.model_mb}
-        ending, rows = run_peer(peer, method, numbers=codes.T, job=job, given=given)
-        none = [math.nan] * len(MEASURES)
-        found[method] = none if rows is None else judge(binned.points(rows.T, rng))
-        if rows is None:
-            Console(stderr=True).print(f"{method}: {ending.status}", highlight=False)
+        job = {"epsilon": given.epsilon, "delta": delta, "bins": sizes, "round": seed}
+        rows = peer_rows(method, codes.T, job, given)
+        found[method] = [math.nan] * len(MEASURES) if rows is None else judge(binned.points(rows.T, rng))
     return found
 
 
@@ -183,12 +177,6 @@ def unit_points(frame: pd.DataFrame, schema: ss.Schema) -> Points:
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     given = table_parser(__doc__, rounds=2)
-    given.add_argument("--peers", nargs="*", default=[], help="methods of benchmarks/peers, where delta is not 0")
-    given.add_argument("--model-mb", type=float, default=5, help="largest model of AIM, in MB")
-    given.add_argument("--limit", type=float, default=600, help="processor seconds per run of a peer")
-    given.add_argument("--memory", type=float, default=8192, help="MB per run of a peer")
-    given.add_argument("--python", default=PYTHON, help="interpreter for the peers' environments")
-    given.add_argument("--cache", type=Path, default=CACHE, help="folder of the peers' environments")
     return given.parse_args(arguments)
 
 

