@@ -161,7 +161,7 @@ class _Shapes:
         waves = self.places
         differences = self.released - np.cov(functions[:, waves].T, bias=True)
         wanted = np.zeros((functions.shape[1],) * 2)
-        wanted[np.ix_(waves, waves)] = believed_shapes(differences, self.variances, [c.waves for c in self.columns])
+        wanted[np.ix_(waves, waves)] = believed_shapes(differences, self.variances, self.columns)
         return wanted
 
     def counting(self, functions: int) -> Array:
@@ -199,16 +199,19 @@ def _waves(column: _Column) -> list[int]:
     return [WAVES * c + k for c in column.coordinates for k in range(1 if column.levels else WAVES)]
 
 
-def believed_shapes(differences: Array, variances: Array, columns: Sequence[slice]) -> Array:
+def believed_shapes(differences: Array, variances: Array, columns: Sequence[_Column]) -> Array:
     """Return differences of covariances of waves, as far as those of each pair of columns are more than noise.
 
-    Of those of a pair, E the sum of their squares and N that of the variances of their noise, it is a part  1 - N/E
-    (James and Stein 1961).
+    Of those of a pair, E the sum of their squares and N that of the variances of their noise, it is a part  1 - N/E  (James
+    and Stein 1961), and  1 - 2 N/E  where a category is one of the two: shares of levels by other columns were measured with
+    the products of scores, so that rows have them already.
     """
     found = np.zeros_like(differences)
-    for i, j in itertools.permutations(columns, 2):
-        squares, noise = float(np.sum(differences[i, j] ** 2)), float(np.sum(variances[i, j]))
-        found[i, j] = max(0.0, 1.0 - noise / max(squares, 1e-300)) * differences[i, j]
+    for one, other in itertools.permutations(columns, 2):
+        pair = (one.waves, other.waves)
+        squares, noise = float(np.sum(differences[pair] ** 2)), float(np.sum(variances[pair]))
+        doubt = 2.0 if one.levels or other.levels else 1.0
+        found[pair] = max(0.0, 1.0 - doubt * noise / max(squares, 1e-300)) * differences[pair]
     return found
 
 

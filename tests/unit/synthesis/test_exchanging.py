@@ -10,7 +10,7 @@ import smoothsynth as ss
 from smoothsynth.designs.shape import Shape
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import Groups, flat_columns
-from smoothsynth.synthesis.exchanging import believed_shapes, exchange
+from smoothsynth.synthesis.exchanging import _columns, believed_shapes, exchange
 from smoothsynth.synthesis.looks import wave_view
 
 ROWS = 20_000
@@ -90,14 +90,17 @@ def test_what_is_noise_moves_next_to_nothing():
     assert np.mean(made != real) < 0.5
 
 
-@pytest.mark.parametrize(("size", "kept"), [(0.5, 0.0), (1.0, 0.0), (2.0, 0.75), (10.0, 0.99)])
-def test_of_a_pair_as_much_is_believed_as_is_more_than_noise(size, kept):
+@pytest.mark.parametrize(("size", "kept", "of_levels"), [(0.5, 0, 0), (1, 0, 0), (2, 0.75, 0.5), (10, 0.99, 0.98)])
+def test_of_a_pair_as_much_is_believed_as_is_more_than_noise(size, kept, of_levels):
+    """Two numbers, and two levels of a category, which rows have been given before."""
     noise = 0.01
-    differences = np.full((4, 4), size * noise)
-    expected = kept * differences
-    expected[:2, :2] = expected[2:, 2:] = 0.0
-    columns = [slice(0, 2), slice(2, 4)]
-    np.testing.assert_allclose(believed_shapes(differences, np.full((4, 4), noise**2), columns), expected)
+    columns = tuple(_columns({0, 1, 2, 3}, Groups(levels=((2, 3),), whole=(True,))))
+    differences, variances = np.full((6, 6), size * noise), np.full((6, 6), noise**2)
+    expected = of_levels * differences
+    expected[:4, :4] = kept * differences[:4, :4]
+    for own in (slice(0, 2), slice(2, 4), slice(4, 6)):
+        expected[own, own] = 0.0
+    np.testing.assert_allclose(believed_shapes(differences, variances, columns), expected)
 
 
 def test_nothing_is_believed_of_a_pair_that_was_not_measured():
