@@ -55,10 +55,10 @@ def gaussian_stages(
     whole = gaussian_multiplier(budget.epsilon, budget.delta)
     lean = _leaning(lean, _rank_noise(shape.columns, rows / rows_per_person, whole / math.sqrt(lean.ranks)))
     shares = _shares(shape, lean)
-    if not weighed:
+    if shape.waved and not weighed:
         # Waves and their products have L2 sensitivity d + 1.
         noise = (shape.waved + 1) * whole * rows_per_person / rows
-        shares = with_waves(shares, shape, lean, noise, power=0.5)
+        shares = with_waves(shares, lean, noise, power=0.5)
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
     def stage(

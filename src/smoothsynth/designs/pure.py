@@ -45,10 +45,10 @@ def pure_stages(
     """
     d, people = shape.dimensions, rows / rows_per_person
     shares = _shares(shape, people, epsilon, lean, weighed=weighed)
-    if not weighed:
+    if shape.waved and not weighed:
         # R waves and products have L1 sensitivity  sqrt(R) (d + 1).
         noise = math.sqrt(2.0 * len(shape.waves())) * (shape.waved + 1) / (people * epsilon)
-        shares = with_waves(shares, shape, lean, noise, power=1.0)
+        shares = with_waves(shares, lean, noise, power=1.0)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
     def stage(

@@ -91,22 +91,23 @@ class Shape:
 
     @property
     def waved(self) -> int:
-        """How many columns have waves: values and categories."""
-        return len(self.values) + len(self.exclusive)
+        """How many columns have waves, values and categories; 0 if they can not be measured of all of them."""
+        columns = len(self.values) + len(self.exclusive)
+        possible = self.free and 2 <= columns <= MOST_WAVED and self.dimensions <= MOST_COUNTED
+        return columns if possible else 0
 
     def straight(self, radius: float | None = None, *, counts: int | None = None, waves: bool = False) -> View:
         """Return the view that bends nothing: what a plan knows before the first release."""
         return View.straight(self.dimensions, radius, counts=counts, waves=waves)
 
 
-def with_waves(shares: dict[str, float], shape: Shape, lean: Focus, noise: float, *, power: float) -> dict[str, float]:
+def with_waves(shares: dict[str, float], lean: Focus, noise: float, *, power: float) -> dict[str, float]:
     """Let all stages give up alike what waves need, if they are worth it.
 
     `noise` is that of waves that have all of the budget; with a share s they have  noise / s^power.
     """
     share = min(lean.waves, max(LEAST_WAVES, (noise / WAVE_NOISE) ** (1.0 / power)))
-    possible = shape.free and 2 <= shape.waved <= MOST_WAVED and shape.dimensions <= MOST_COUNTED
-    if not possible or noise > MOST_WAVE_NOISE * share**power:
+    if noise > MOST_WAVE_NOISE * share**power:
         return shares
     return {**{name: (1.0 - share) * own for name, own in shares.items()}, "waves": share}
 

@@ -56,6 +56,8 @@ def exchange(
 ) -> Array:
     """Return the rows after they have exchanged values and levels; missing values stay where they are."""
     shapes = _Shapes.of(noisy, groups)
+    if len(shapes.columns) < 2:
+        return rows
     # Rows may stand in an order of what they are like: every so many are like all.
     gained = shapes.gained(shapes.functions(rows[:: -(-len(rows) // _MOST_LOOKED_AT)], groups))
     if not gained.any():
@@ -121,10 +123,13 @@ class _Shapes:
     def of(cls, noisy: NoisyMoments, groups: Groups) -> _Shapes:
         """Take the products of means from those of waves: columns of the rows may have other means."""
         waves = [[wave for wave, _ in feature.terms[0]] for feature in noisy.features]
-        columns = tuple(_columns({coordinate_of(wave) for used in waves for wave in used}, groups))
+        holes = {mark for _, mark in groups.missing}
+        columns = tuple(_columns({coordinate_of(wave) for used in waves for wave in used} - holes, groups))
         place = {wave: number for number, wave in enumerate(wave for column in columns for wave in _waves(column))}
         means, products = np.zeros((2, len(place))), np.full((2, len(place), len(place)), np.inf)
         for used, value, deviation in zip(waves, noisy.values, noisy.deviations, strict=True):
+            if not place.keys() >= set(used):
+                continue
             if len(used) == 1:
                 means[:, place[used[0]]] = value, deviation**2
             else:
@@ -261,20 +266,24 @@ class _Table:
             return
         most = np.quantile(better, _MOST)
         chosen = np.flatnonzero(gains > most * generator.random(half, dtype=np.float32))
-        products = self._moved(first[chosen], second[chosen], change[chosen])
+        products = self._moved(number, first[chosen], second[chosen], change[chosen])
         # What is lacking falls by  slope . products  and rises by  products^2 / 2  of all that exchange.
         falls, rises = -float(np.sum(slope * products)), float(np.sum(counts * products**2))
         if falls < rises:
             chosen = chosen[generator.random(len(chosen)) < falls / rises]
-            products = self._moved(first[chosen], second[chosen], change[chosen])
+            products = self._moved(number, first[chosen], second[chosen], change[chosen])
         self._swap(number, first[chosen], second[chosen])
         self._means[:, own] += products
         self._means[own, :] = self._means[:, own].T
 
-    def _moved(self, first: NDArray[np.intp], second: NDArray[np.intp], change: NDArray[np.float32]) -> Array:
+    def _moved(
+        self, number: int, first: NDArray[np.intp], second: NDArray[np.intp], change: NDArray[np.float32]
+    ) -> Array:
         """Return how the mean products with the functions of a column move if these pairs of rows exchange its values."""
         apart = self._all.take(first, axis=0) - self._all.take(second, axis=0)
-        return np.asarray(apart.T @ change, dtype=np.float64) / len(self._all)
+        products = np.asarray(apart.T @ change, dtype=np.float64) / len(self._all)
+        products[self._columns[number].functions] = 0.0
+        return products
 
     def _swap(self, number: int, one: NDArray[np.intp], other: NDArray[np.intp]) -> None:
         functions, column = self._own[number], self._columns[number]

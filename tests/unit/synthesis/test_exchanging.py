@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.basis import term_feature
 from smoothsynth.designs.shape import Shape
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import Groups, flat_columns
@@ -253,6 +254,19 @@ def test_a_release_has_the_shapes_of_pairs():
     assert bow(rows) == pytest.approx(bow(real), rel=0.25)
     assert abs(bow(rows, 2, 3)) < 0.02
     assert made.to_arrow().equals(made.sample(ROWS, seed=3)), "rows follow from the released numbers and the seed"
+
+
+def test_what_no_plan_measures_is_passed_over():
+    """The second wave of a level, and a mark that something is missing: a folder from elsewhere may hold such moments."""
+    schema = ss.Schema({"a": ss.Number(-1, 1, nullable=True), "k": ss.Category(["x", "y"])})
+    columns = flat_columns(schema)
+    features = (term_feature((0, 1), (5, 1)), term_feature((0, 1), (2, 1)), term_feature((4, 1), (7, 1)))
+    measured = Measurement("", features, "discrete gaussian", multiplier=5.0, view=wave_view(columns))
+    rows = np.tile([[0.5, 0.0, 1.0, 0.0], [-0.5, 0.0, 0.0, 1.0]], (50, 1))
+    noisy = NoisyMoments(measured, 100, (10**6,) * 3)
+    assert np.array_equal(exchanged(rows, noisy, columns.groups), rows)
+    alone = Measurement("", features[1:2], "discrete gaussian", multiplier=5.0, view=wave_view(columns))
+    assert np.array_equal(exchanged(rows, NoisyMoments(alone, 100, (10**6,)), columns.groups), rows)
 
 
 def test_rows_that_keep_constraints_are_not_taken_apart():
