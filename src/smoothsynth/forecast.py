@@ -34,9 +34,10 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
     within the bounds, so that the true noise is rather smaller.
     """
     # Twice as many points as features, so that what is unseen is not fitted away.
-    count = max(_FEWEST_POINTS, min(_MOST_POINTS, 2 * sum(len(m.features) for m in plan.measurements)))
+    looked_at = _looked_at(plan)
+    count = max(_FEWEST_POINTS, min(_MOST_POINTS, 2 * sum(len(m.features) for m in looked_at)))
     points = _even_points(count, plan.dimensions)
-    scaled = [m.evaluate(points) / m.deviations(plan.rows) for m in _looked_at(plan)]
+    scaled = [m.evaluate(points) / m.deviations(plan.rows) for m in looked_at]
     matrix = np.concatenate(scaled, axis=1)
     matrix -= matrix.mean(axis=0)
     # c = N^-1 Phi' (Phi N^-1 Phi' / k + I)^-1 f / k  with N the noise variances: as many unknowns as points.
@@ -54,11 +55,13 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
 def _looked_at(plan: Plan) -> list[Measurement]:
     """Return what is measured, through the views that a model would make that knows nothing but the schema.
 
+    Shapes of pairs are left out: they are many, and tell little of typical queries.
     Where bounds or levels have yet to be found, the schema has no coordinates to look at; then all is looked at straight.
     """
+    stages = [(look, m) for look, m in zip(plan.looks, plan.measurements, strict=True) if look != "waves"]
     if not plan.adaptive or plan.discovery is not None:
-        return list(plan.measurements)
-    model, stages = empty_model(plan.schema), zip(plan.looks, plan.measurements, strict=True)
+        return [m for _, m in stages]
+    model = empty_model(plan.schema)
     return [replace(m, view=model.look(look, m, plan.rows)) for look, m in stages]
 
 
