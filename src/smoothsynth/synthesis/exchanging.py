@@ -38,9 +38,12 @@ if TYPE_CHECKING:
 
 # Times that all columns take their turn: as many as take some seconds, within limits. In the last quarter shapes count
 # little, and correlations that were lost on the way come back.
-_FEWEST_TURNS, _MOST_TURNS, _WORK, _LITTLE = 12, 80, 2e9, 0.1
+_FEWEST_TURNS, _MOST_TURNS, _WORK, _LITTLE = 16, 60, 2e9, 0.1
 # Below this part of the noise what is still lacking does not matter.
 _ENOUGH = 0.1
+# So much of the direction of a column's last turn is kept in the next: values and waves are much alike, and what brings one
+# nearer takes the other away.
+_KEPT = 0.5
 # Pairs of rows exchange with a probability that grows with what they gain, up to this quantile of those that gain.
 _MOST = 0.9
 # Rows that exchange with each other, for speed, and rows that tell which shapes there are.
@@ -236,6 +239,7 @@ class _Table:
         self._counts = shapes.counting(len(gained))
         self._of_waves = np.zeros(len(gained), dtype=bool)
         self._of_waves[shapes.places] = True
+        self._directions = [np.zeros((len(gained), own.shape[1])) for own in self._own]
 
     def missing(self) -> float:
         """Return the root mean square of what products that count still lack."""
@@ -256,10 +260,14 @@ class _Table:
         functions, own = self._own[number], self._columns[number].functions
         counts = self._counts[:, own] * np.where(np.outer(self._of_waves, self._of_waves[own]), shapes, 1.0)
         slope = counts * (self._means - self._wanted)[:, own]
+        direction = slope + _KEPT * self._directions[number]
+        if np.sum(direction * slope) <= 0.0:
+            direction = slope
+        self._directions[number] = direction
         drawn, half = generator.permutation(rows), len(rows) // 2
         first, second = drawn[:half], drawn[half : 2 * half]
         change = functions.take(second, axis=0) - functions.take(first, axis=0)
-        gain = self._all @ slope.astype(np.float32)
+        gain = self._all @ direction.astype(np.float32)
         gains = np.einsum("ij,ij->i", change, gain.take(second, axis=0) - gain.take(first, axis=0))
         better = gains[gains > 0.0]
         if not len(better):
@@ -269,6 +277,8 @@ class _Table:
         products = self._moved(number, first[chosen], second[chosen], change[chosen])
         # What is lacking falls by  slope . products  and rises by  products^2 / 2  of all that exchange.
         falls, rises = -float(np.sum(slope * products)), float(np.sum(counts * products**2))
+        if falls <= 0.0:
+            return
         if falls < rises:
             chosen = chosen[generator.random(len(chosen)) < falls / rises]
             products = self._moved(number, first[chosen], second[chosen], change[chosen])
