@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # Times that all columns take their turn: as many as take some seconds, within limits. In the last quarter shapes count
 # little, and correlations that were lost on the way come back.
-_FEWEST_TURNS, _MOST_TURNS, _WORK, _LITTLE = 16, 60, 2e9, 0.1
+_FEWEST_TURNS, _MOST_TURNS, _WORK, _LITTLE = 16, 60, 1.4e9, 0.1
 # Below this part of the noise what is still lacking does not matter.
 _ENOUGH = 0.1
 # So much of the direction of a column's last turn is kept in the next: values and waves are much alike, and what brings one
