@@ -15,20 +15,16 @@ of a category are exchanged together; they are functions of both kinds.
 
 from __future__ import annotations
 
-import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothsynth.blas import one_thread
-from smoothsynth.waves import WAVES, coordinate_of
+from smoothsynth.synthesis.shapes import Shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from numpy.typing import NDArray
 
     from smoothsynth.moments import NoisyMoments
@@ -58,7 +54,7 @@ def exchange(
     generator: np.random.Generator,  # noqa: TID251
 ) -> Array:
     """Return the rows after they have exchanged values and levels; missing values stay where they are."""
-    shapes = _Shapes.of(noisy, groups)
+    shapes = Shapes.of(noisy, groups)
     if len(shapes.columns) < 2:
         return rows
     # Rows may stand in an order of what they are like: every so many are like all.
@@ -80,7 +76,7 @@ def exchange(
 
 def _exchanged(
     rows: Array,
-    shapes: _Shapes,
+    shapes: Shapes,
     gained: Array,
     groups: Groups,
     *,
@@ -99,137 +95,13 @@ def _exchanged(
     return table.rows
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """One column: its coordinates, the places of its functions among all, and those of its waves among all waves.
-
-    A column of numbers has its values and two waves, a category has its levels, which count as both.
-    """
-
-    coordinates: tuple[int, ...]
-    functions: slice
-    waves: slice
-    levels: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Shapes:
-    """The released covariances of the waves of some columns, and the variances of their noise."""
-
-    noisy: NoisyMoments
-    columns: tuple[_Column, ...]
-    released: Array
-    variances: Array
-    noise: float
-
-    @classmethod
-    def of(cls, noisy: NoisyMoments, groups: Groups) -> _Shapes:
-        """Take the products of means from those of waves: columns of the rows may have other means."""
-        waves = [[wave for wave, _ in feature.terms[0]] for feature in noisy.features]
-        holes = {mark for _, mark in groups.missing}
-        columns = tuple(_columns({coordinate_of(wave) for used in waves for wave in used} - holes, groups))
-        place = {wave: number for number, wave in enumerate(wave for column in columns for wave in _waves(column))}
-        means, products = np.zeros((2, len(place))), np.full((2, len(place), len(place)), np.inf)
-        for used, value, deviation in zip(waves, noisy.values, noisy.deviations, strict=True):
-            if not place.keys() >= set(used):
-                continue
-            if len(used) == 1:
-                means[:, place[used[0]]] = value, deviation**2
-            else:
-                i, j = place[used[0]], place[used[1]]
-                products[:, i, j] = products[:, j, i] = value, deviation**2
-        squares = np.outer(means[0] ** 2, means[1])
-        # Nothing is believed of a pair that was not measured: its variance is infinite.
-        released = np.where(np.isfinite(products[1]), products[0] - np.outer(means[0], means[0]), 0.0)
-        noise = float(noisy.deviations[-1])
-        return cls(noisy, columns, released, products[1] + squares + squares.T, noise)
-
-    def functions(self, rows: Array, groups: Groups) -> Array:
-        """Return the functions of each column in turn: values, standardised, and waves, or levels; then all other marks."""
-        view = self.noisy.measurement.view
-        if view is None:
-            raise ValueError("waves are seen through a view")
-        seen, found = view.of(rows), []
-        for column in self.columns:
-            own = seen[:, _waves(column)]
-            values = _standardised(rows[:, list(column.coordinates)])
-            found.append(own if column.levels else np.concatenate([values, own], axis=1))
-        exchanged = {c for column in self.columns for c in column.coordinates}
-        others = _standardised(rows[:, [mark for mark in groups.marks if mark not in exchanged]])
-        return np.concatenate([*found, others], axis=1)
-
-    @property
-    def places(self) -> NDArray[np.intp]:
-        """Where the waves are among all functions."""
-        starts = [range(c.functions.start + (not c.levels), c.functions.stop) for c in self.columns]
-        return np.array([place for own in starts for place in own])
-
-    def gained(self, functions: Array) -> Array:
-        """Return by how much the mean products of all functions shall change: those of waves, as far as is believed."""
-        waves = self.places
-        differences = self.released - np.cov(functions[:, waves].T, bias=True)
-        wanted = np.zeros((functions.shape[1],) * 2)
-        wanted[np.ix_(waves, waves)] = believed_shapes(differences, self.variances, self.columns)
-        return wanted
-
-    def counting(self, functions: int) -> Array:
-        """Return 1 where a product of two functions counts: of values or of waves; of one column none.
-
-        Levels are both. All other marks count as values.
-        """
-        waves, values = np.zeros(functions, dtype=bool), np.ones(functions, dtype=bool)
-        waves[self.places] = True
-        values[
-            [place for c in self.columns if not c.levels for place in range(c.functions.start + 1, c.functions.stop)]
-        ] = False
-        counts = (np.outer(values, values) | np.outer(waves, waves)).astype(np.float64)
-        for column in self.columns:
-            counts[column.functions, column.functions] = 0.0
-        return counts
-
-
-def _columns(coordinates: set[int], groups: Groups) -> Iterator[_Column]:
-    """Yield the columns that these coordinates belong to: the levels of a category together."""
-    levels = {c: group for group in groups.levels for c in group}
-    functions = waves = 0
-    for first in sorted(coordinates):
-        own = tuple(c for c in levels.get(first, (first,)) if c in coordinates)
-        if own[0] != first:
-            continue
-        size = len(own) if first in levels else WAVES
-        many = size if first in levels else size + 1
-        yield _Column(own, slice(functions, functions + many), slice(waves, waves + size), first in levels)
-        functions, waves = functions + many, waves + size
-
-
-def _waves(column: _Column) -> list[int]:
-    """Return the numbers of the waves of a column, as a view sees them; of a level only the first, which is the level."""
-    return [WAVES * c + k for c in column.coordinates for k in range(1 if column.levels else WAVES)]
-
-
-def believed_shapes(differences: Array, variances: Array, columns: Sequence[_Column]) -> Array:
-    """Return differences of covariances of waves, as far as those of each pair of columns are more than noise.
-
-    Of those of a pair, E the sum of their squares and N that of the variances of their noise, it is a part  1 - N/E  (James
-    and Stein 1961), and  1 - 2 N/E  where a category is one of the two: shares of levels by other columns were measured with
-    the products of scores, so that rows have them already.
-    """
-    found = np.zeros_like(differences)
-    for one, other in itertools.permutations(columns, 2):
-        pair = (one.waves, other.waves)
-        squares, noise = float(np.sum(differences[pair] ** 2)), float(np.sum(variances[pair]))
-        doubt = 2.0 if one.levels or other.levels else 1.0
-        found[pair] = max(0.0, 1.0 - doubt * noise / max(squares, 1e-300)) * differences[pair]
-    return found
-
-
 class _Table:
     """Rows in which values are exchanged, with the mean products of their functions, kept up to date.
 
     Functions are held in single precision, and those of each column once more by themselves: both for speed.
     """
 
-    def __init__(self, rows: Array, functions: Array, shapes: _Shapes, gained: Array) -> None:
+    def __init__(self, rows: Array, functions: Array, shapes: Shapes, gained: Array) -> None:
         self.rows = rows.copy()
         self._columns = shapes.columns
         self._all = functions.astype(np.float32)
@@ -301,7 +173,3 @@ class _Table:
         self._all[one, column.functions], self._all[other, column.functions] = functions[one], functions[other]
         for c in column.coordinates:
             self.rows[one, c], self.rows[other, c] = self.rows[other, c], self.rows[one, c]
-
-
-def _standardised(values: Array) -> Array:
-    return np.asarray((values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-6))

@@ -11,8 +11,9 @@ from smoothsynth.basis import term_feature
 from smoothsynth.designs.shape import Shape
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import Groups, flat_columns
-from smoothsynth.synthesis.exchanging import _columns, believed_shapes, exchange
+from smoothsynth.synthesis.exchanging import exchange
 from smoothsynth.synthesis.looks import wave_view
+from smoothsynth.synthesis.shapes import believed_shapes, columns_of
 
 ROWS = 20_000
 
@@ -95,7 +96,7 @@ def test_what_is_noise_moves_next_to_nothing():
 def test_of_a_pair_as_much_is_believed_as_is_more_than_noise(size, kept, of_levels):
     """Two numbers, and two levels of a category, which rows have been given before."""
     noise = 0.01
-    columns = tuple(_columns({0, 1, 2, 3}, Groups(levels=((2, 3),), whole=(True,))))
+    columns = tuple(columns_of({0, 1, 2, 3}, Groups(levels=((2, 3),), whole=(True,))))
     differences, variances = np.full((6, 6), size * noise), np.full((6, 6), noise**2)
     expected = of_levels * differences
     expected[:4, :4] = kept * differences[:4, :4]
