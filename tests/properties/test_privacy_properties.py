@@ -4,7 +4,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
@@ -81,10 +81,10 @@ def integrated_delta(multiplier, epsilon):
 
 
 @relaxed
-@given(multiplier=st.floats(0.05, 1e5), epsilon=epsilons)
-def test_delta_is_just_above_the_integral(multiplier, epsilon):
-    assume(epsilon * multiplier - 0.5 / multiplier < 30)
-    assume(0.5 / multiplier - epsilon * multiplier < 10)
+@given(epsilon=epsilons, threshold=st.floats(-10, 30))
+def test_delta_is_just_above_the_integral(epsilon, threshold):
+    """Delta is between 1 and some 1e-200 where epsilon m - 1 / (2 m), the threshold of the loss, is in this range."""
+    multiplier = 1.0 / (math.sqrt(threshold**2 + 2.0 * epsilon) - threshold)
     truth = integrated_delta(multiplier, epsilon)
     assert truth * (1 - 1e-10) <= gaussian_delta(multiplier, epsilon) <= truth * (1 + 1e-4)
 
