@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.basis import Feature
 from smoothsynth.errors import PlanError
 from smoothsynth.lattice import LATTICE
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-    from smoothsynth.basis import Feature
 
     Array = NDArray[np.float64]
 
@@ -60,6 +59,11 @@ def waves_of(lattice: Array) -> Array:
 def coordinate_of(wave: int) -> int:
     """Say of which coordinate a wave is: those of coordinate c are numbers 2 c and 2 c + 1."""
     return wave // WAVES
+
+
+def by_coordinates(feature: Feature) -> Feature:
+    """Return a feature of waves with factors (coordinate, 1 or 2) in place of (wave, 1)."""
+    return Feature(tuple(tuple((wave // WAVES, wave % WAVES + 1) for wave, _ in term) for term in feature.terms))
 
 
 def check_waves(features: Sequence[Feature]) -> None:

@@ -153,7 +153,7 @@ def test_features_are_those_that_were_measured(release):
         view = noisy.measurement.view
         seen = points if view is None else view.of(points)
         table = _table_of(seen, view)
-        ours = np.stack([feature_values(f, table) for f in noisy.features], axis=1)
+        ours = np.stack([feature_values(f, table) for f in Stage.of(noisy).features], axis=1)
         np.testing.assert_allclose(ours, noisy.measurement.evaluate(points), atol=1e-9)
     x = np.linspace(-1, 1, 21)
     table = ChebyshevTable(x[:, None])

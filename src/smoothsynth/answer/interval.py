@@ -38,6 +38,8 @@ RELATIVE, JOINT, UNKNOWN, LEAST, MOST = 0.8, 3.0, 0.4, 0.1, 1.0
 LEAST_JOINT = 0.3
 # The same for what is left of functions with jumps: of fine structure, such as values that many rows share, nothing is known.
 OF_ROUGH = 0.8
+# Where waves of two columns were measured: so many times as strange as these may their other functions be.
+STRANGE = 2.0
 # Polynomials of one column, and those whose products stand for pairs and triples (of more than three columns: one each).
 DEGREES, PAIR_DEGREES, TRIPLE_DEGREES, OPEN_DEGREES = 5, 3, 2, 3
 # Triples of coordinates of three columns that are looked at; categories of many levels have more.
@@ -125,7 +127,8 @@ def _frame(knowledge: Knowledge, columns: Sequence[int]) -> Frame:
     for a, b in apart:
         products = _products(polynomials[a][:, :degrees], polynomials[b][:, :degrees])
         functions += products
-        scales += [max(LEAST, RELATIVE * open_pair(knowledge, a, b)), *[joint] * (len(products) - 1)]
+        scales.append(max(LEAST, RELATIVE * open_pair(knowledge, a, b)))
+        scales += [pair_scale(knowledge, a, b)] * (len(products) - 1)
     if several == 3:
         triples = [t for t in itertools.combinations(columns, 3) if len({owners[c][0] for c in t}) == 3]
         for triple in triples[:MOST_TRIPLES]:
@@ -141,6 +144,12 @@ def _frame(knowledge: Knowledge, columns: Sequence[int]) -> Frame:
 def joint_scale(knowledge: Knowledge) -> float:
     """Return how uncertain unmeasured functions of several columns are, in standard deviations."""
     return UNKNOWN if knowledge.surprise is None else min(MOST, max(LEAST_JOINT, JOINT * knowledge.surprise))
+
+
+def pair_scale(knowledge: Knowledge, first: int, second: int) -> float:
+    """Return the same for functions of two columns: by how strange their waves are, if those were measured."""
+    strange = knowledge.strangeness.get(frozenset((first, second)))
+    return joint_scale(knowledge) if strange is None else min(MOST, max(LEAST, STRANGE * strange))
 
 
 def open_shape(knowledge: Knowledge, column: int) -> float:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from smoothsynth.answer.strangeness import pair_strangeness
 from smoothsynth.basis import Feature
 from smoothsynth.lattice import LATTICE
 from smoothsynth.soft_counts import count_values
 from smoothsynth.synthesis.sample import generator
+from smoothsynth.waves import WAVES, by_coordinates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,16 +44,26 @@ _MOST_KEPT, MOST_SETS = 4, 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """One measurement with its released values and the deviations of their noise, computed once."""
+    """One measurement with its released values and the deviations of their noise, computed once.
+
+    `features` have coordinates of the schema: a factor (c, k) is T_k, the k-th soft count or the k-th wave of coordinate c.
+    """
 
     noisy: NoisyMoments
+    features: tuple[Feature, ...]
     values: Array
     deviations: Array
 
     @classmethod
     def of(cls, noisy: NoisyMoments) -> Stage:
         """Compute values and deviations, which takes longer than a question may."""
-        return cls(noisy, noisy.values, noisy.deviations)
+        features = tuple(map(by_coordinates, noisy.features) if _waved(noisy) else noisy.features)
+        return cls(noisy, features, noisy.values, noisy.deviations)
+
+    @property
+    def of_waves(self) -> bool:
+        """Whether waves were measured."""
+        return _waved(self.noisy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,12 +85,13 @@ class Knowledge:
         self.release = release
         self.points = release.unit_rows()
         self.stages = tuple(map(Stage.of, release.moments))
-        self.index = _by_columns(release.moments)
+        self.index = _by_columns(self.stages)
         self.blur = BLUR * mean_uncertainties(self.stages, self.points.shape[1])
         self.surprise = joint_surprise(self.stages)
+        self.strangeness = pair_strangeness(self.stages, self.points)
         self.rows = self._test_rows()
         self._views: dict[tuple[int, bool], Array] = {}
-        self._tables: dict[int, ChebyshevTable | CountTable] = {}
+        self._tables: dict[int, FactorTable] = {}
         self._gaps: dict[tuple[int, int], float] = {}
         self._seen: dict[frozenset[int], Seen] = {}
         self.kept: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -95,7 +108,7 @@ class Knowledge:
 
     def _evaluate(self, places: Sequence[tuple[int, int]]) -> Seen:
         self._find_gaps([place for place in places if place not in self._gaps])
-        features = [self.stages[stage].noisy.features[number] for stage, number in places]
+        features = [self.stages[stage].features[number] for stage, number in places]
         tested = [feature_values(f, self._tested(stage)) for f, (stage, _) in zip(features, places, strict=True)]
         matrix = np.stack(tested, axis=1) if tested else np.zeros((len(self.rows), 0))
         variances = np.array([self.stages[stage].deviations[number] ** 2 for stage, number in places])
@@ -107,15 +120,15 @@ class Knowledge:
         for stage in {stage for stage, _ in places}:
             known, table = self.stages[stage], self._table(stage, tested=False)
             for number in (number for one, number in places if one == stage):
-                own = feature_values(known.noisy.features[number], table)
+                own = feature_values(known.features[number], table)
                 self._gaps[stage, number] = float(known.values[number] - own.mean())
 
-    def _tested(self, stage: int) -> ChebyshevTable | CountTable:
+    def _tested(self, stage: int) -> FactorTable:
         if stage not in self._tables:
             self._tables[stage] = self._table(stage, tested=True)
         return self._tables[stage]
 
-    def _table(self, stage: int, *, tested: bool) -> ChebyshevTable | CountTable:
+    def _table(self, stage: int, *, tested: bool) -> FactorTable:
         return _table_of(self.view(stage, tested=tested), self.release.moments[stage].measurement.view)
 
     def view(self, stage: int, *, tested: bool) -> Array:
@@ -191,12 +204,28 @@ class CountTable:
         return self._known[coordinate][number - 1]
 
 
-def _table_of(seen: Array, view: View | None) -> ChebyshevTable | CountTable:
+class WaveTable:
+    """The waves of each coordinate of some points: the view has made them already, those of one next to each other."""
+
+    def __init__(self, points: Array) -> None:
+        self._points = points
+
+    def of(self, coordinate: int, number: int) -> Array:
+        """Return one wave of one coordinate, the first or the second."""
+        return self._points[:, WAVES * coordinate + number - 1]
+
+
+FactorTable: TypeAlias = ChebyshevTable | CountTable | WaveTable
+
+
+def _table_of(seen: Array, view: View | None) -> FactorTable:
     """Return what the factors of features are at points that are already seen through a view."""
+    if view is not None and view.waves:
+        return WaveTable(seen)
     return ChebyshevTable(seen) if view is None or view.counts is None else CountTable(seen, view.counts)
 
 
-def feature_values(feature: Feature, table: ChebyshevTable | CountTable) -> Array:
+def feature_values(feature: Feature, table: FactorTable) -> Array:
     """Return one feature at points that are already seen through its view."""
     terms = (reduce(np.multiply, [table.of(c, k) for c, k in term]) for term in feature.terms)
     return np.asarray(sum(terms) / len(feature.terms))
@@ -230,6 +259,10 @@ def joint_surprise(stages: Sequence[Stage]) -> float | None:
     return float(np.sqrt(max(0.0, float(np.mean(np.concatenate(squares)))))) if squares else None
 
 
+def _waved(noisy: NoisyMoments) -> bool:
+    return noisy.measurement.view is not None and noisy.measurement.view.waves
+
+
 def _of_lengths(stage: Stage) -> bool:
     view = stage.noisy.measurement.view
     return view is not None and view.pooled
@@ -253,7 +286,7 @@ def features_of(
         if view is not None:
             bent = np.stack([view.bend(c, np.rint(points[:, i] * LATTICE)) for c, i in place.items()], axis=1) / LATTICE
         table = _table_of(bent, view)
-        for feature, value, deviation in zip(stage.noisy.features, stage.values, stage.deviations, strict=True):
+        for feature, value, deviation in zip(stage.features, stage.values, stage.deviations, strict=True):
             if all(c in place for term in feature.terms for c, _ in term):
                 own = Feature(tuple(tuple((place[c], k) for c, k in term) for term in feature.terms))
                 yield feature_values(own, table), float(deviation) ** 2, float(value)
@@ -268,13 +301,17 @@ def posterior_deviations(matrix: Array, variances: Array, targets: Array) -> Arr
     return np.asarray(np.sqrt(np.maximum(left, 0.0)))
 
 
-def _by_columns(moments: Sequence[NoisyMoments]) -> dict[frozenset[int], list[tuple[int, int]]]:
-    """Sort the places (stage, number) of all features by the columns that they look at; lengths and waves are left out."""
+def _by_columns(stages: Sequence[Stage]) -> dict[frozenset[int], list[tuple[int, int]]]:
+    """Sort the places (stage, number) of all features by the columns that they look at; lengths look at all of them.
+
+    Waves of one column are left out: its counts tell more, and rows are not fitted to its waves.
+    """
     index: dict[frozenset[int], list[tuple[int, int]]] = {}
-    for stage, noisy in enumerate(moments):
-        if noisy.measurement.view is not None and not noisy.measurement.view.by_column:
+    for stage, known in enumerate(stages):
+        if _of_lengths(known):
             continue
-        for number, feature in enumerate(noisy.features):
+        for number, feature in enumerate(known.features):
             used = frozenset(c for term in feature.terms for c, _ in term)
-            index.setdefault(used, []).append((stage, number))
+            if len(used) > 1 or not known.of_waves:
+                index.setdefault(used, []).append((stage, number))
     return index

@@ -7,6 +7,7 @@ The page's script repeats `answer/` from these (report/page/knowledge.js, answer
 from __future__ import annotations
 
 import base64
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,10 +43,9 @@ def answering(release: Release, coordinates: Sequence[int]) -> dict[str, Any]:
     test = known.rows[:, coordinates].T
     kind = "float64" if test.size <= _MOST_EXACT_CELLS else "float32"
     points = known.points[_even(len(known.points))]
-    # Lengths of whole rows are no feature of a few columns.
-    stages = [s for s in known.stages if s.noisy.measurement.view is None or s.noisy.measurement.view.by_column]
     numbers = {c: number for number, c in enumerate(coordinates)}
-    held = [(stage, _within(stage.noisy, numbers)) for stage in stages]
+    chosen = _within(known, numbers)
+    held = [(known.stages[stage], chosen[stage]) for stage in sorted(chosen)]
     return {
         "settings": _settings(interval.joint_scale(known)),
         "confidence": CONFIDENCE,
@@ -58,7 +58,8 @@ def answering(release: Release, coordinates: Sequence[int]) -> dict[str, Any]:
         "variances": _doubles([stage.deviations[chosen] ** 2 for stage, chosen in held]),
         "released": _doubles([stage.values[chosen] for stage, chosen in held]),
         "gaps": _doubles([stage.values[chosen] - _moments_of(stage.noisy, chosen, points) for stage, chosen in held]),
-        "stages": [_stage(stage.noisy, chosen, known.rows, numbers) for stage, chosen in held],
+        "stages": [_stage(stage, chosen, known.rows, numbers) for stage, chosen in held],
+        "pair_scales": _pair_scales(known, coordinates),
     }
 
 
@@ -85,22 +86,34 @@ def _settings(joint: float) -> dict[str, Any]:
     }
 
 
-def _within(moments: NoisyMoments, numbers: Mapping[int, int]) -> list[int]:
-    """Return the places of the features of columns that the page has."""
-    return [r for r, f in enumerate(moments.features) if all(c in numbers for term in f.terms for c, _ in term)]
+def _within(known: knowledge.Knowledge, numbers: Mapping[int, int]) -> dict[int, list[int]]:
+    """Return the places of the features of columns that the page has, by stage."""
+    found: dict[int, list[int]] = {}
+    for stage, number in sorted(place for used, own in known.index.items() if used <= numbers.keys() for place in own):
+        found.setdefault(stage, []).append(number)
+    return found
 
 
-def _stage(moments: NoisyMoments, chosen: list[int], rows: Array, numbers: Mapping[int, int]) -> dict[str, Any]:
+def _pair_scales(known: knowledge.Knowledge, coordinates: Sequence[int]) -> str | None:
+    """Return how uncertain functions of each two columns are, if that is known of any two by themselves."""
+    if not known.strangeness:
+        return None
+    pairs = itertools.combinations(coordinates, 2)
+    return _doubles([np.array([interval.pair_scale(known, a, b) for a, b in pairs])])
+
+
+def _stage(stage: knowledge.Stage, chosen: list[int], rows: Array, numbers: Mapping[int, int]) -> dict[str, Any]:
     """Describe the chosen features of one measurement and how it looked at a row."""
-    view = moments.measurement.view
-    stage: dict[str, Any] = {"features": [_terms(moments.features[r], numbers) for r in chosen]}
+    view = stage.noisy.measurement.view
+    facts: dict[str, Any] = {"features": [_terms(stage.features[r], numbers) for r in chosen]}
     if view is None:
-        return stage
+        return facts
     # A knot is a whole number from 0 to 2^17: its upper bits, and the two lowest ones packed with those of others.
     knots = (view.knots[list(numbers)] + LATTICE).ravel()
     lowest = np.stack([knots >> 1 & 1, knots & 1], axis=1).astype(np.uint8)
-    stage |= {"knots": _text((knots >> 2).astype("<u2")), "bits": _text(np.packbits(lowest)), "counts": view.counts}
-    return stage if view.radius is None else {**stage, "factors": _doubles([_factors(view, view.radius, rows)])}
+    facts |= {"knots": _text((knots >> 2).astype("<u2")), "bits": _text(np.packbits(lowest))}
+    facts |= {"counts": view.counts, "waves": view.waves}
+    return facts if view.radius is None else {**facts, "factors": _doubles([_factors(view, view.radius, rows)])}
 
 
 def _factors(view: View, radius: float, rows: Array) -> Array:
@@ -132,7 +145,7 @@ def _even(rows: int) -> NDArray[np.int64]:
 
 
 def _doubles(arrays: list[Array]) -> str:
-    return _text(np.concatenate(arrays).astype("<f8"))
+    return _text(np.concatenate([np.empty(0), *arrays]).astype("<f8"))
 
 
 def _text(array: NDArray[Any]) -> str:

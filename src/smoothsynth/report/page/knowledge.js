@@ -78,10 +78,23 @@ function softCount(x, number, counts) {
   });
 }
 
+// The first or the second wave (smoothsynth/waves.py): straight lines between seven places, rounded towards 0.
+const HALF = Math.floor(65536 / Math.SQRT2);
+const WAVE_PLACES = [[-HALF, -65536, -HALF, 0, HALF, 65536, HALF], [HALF, 0, -HALF, -65536, -HALF, 0, HALF]];
+
+function wave(x, number) {
+  const places = WAVE_PLACES[number - 1];
+  return x.map((value) => {
+    const along = (roundHalfEven(value * 65536) + 65536) * 3, piece = Math.min(Math.floor(along / 65536), 5);
+    return Math.trunc(((places[piece + 1] - places[piece]) * (along - piece * 65536)) / 65536 + places[piece]) / 65536;
+  });
+}
+
 // What a factor of a term stands for at coordinates as a stage sees them.
-function factorValues(stage, x, number) {
-  const counts = FACTS.stages[stage].counts;
-  return counts ? softCount(x, number, counts) : chebyshev(x, number);
+function factorValues(s, x, number) {
+  const stage = FACTS.stages[s];
+  if (stage.waves) return wave(x, number);
+  return stage.counts ? softCount(x, number, stage.counts) : chebyshev(x, number);
 }
 
 function centred(values) {
@@ -162,6 +175,13 @@ function openPair(a, b) {
   });
 }
 
+// How uncertain unmeasured functions of two columns are; the scales of pairs are in the order 01, 02, ..., 12, 13, ...
+function pairScale(a, b) {
+  if (!FACTS.pair_scales) return SETTINGS.joint;
+  const [low, high] = a < b ? [a, b] : [b, a];
+  return once("pair scales", () => decoded(FACTS.pair_scales, Float64Array))[low * COLUMNS.length - (low * (low + 3)) / 2 + high - 1];
+}
+
 // Orthonormal functions of some columns, how uncertain each is, and what was measured in them.
 function frameOf(columns) {
   return once(`frame ${columns}`, () => {
@@ -171,7 +191,7 @@ function frameOf(columns) {
     const degrees = columns.length <= 3 ? SETTINGS.pair_degrees : 1;
     columns.forEach((a, k) => columns.slice(k + 1).forEach((b) => {
       functions.push(...products(polynomials(a).slice(0, degrees), polynomials(b).slice(0, degrees)));
-      scales.push(Math.max(least, relative * openPair(a, b)), ...Array(degrees ** 2 - 1).fill(joint));
+      scales.push(Math.max(least, relative * openPair(a, b)), ...Array(degrees ** 2 - 1).fill(pairScale(a, b)));
     }));
     if (columns.length === 3) {
       const [one, two, three] = columns.map((c) => polynomials(c).slice(0, SETTINGS.triple_degrees));
