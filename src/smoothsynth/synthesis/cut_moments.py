@@ -111,6 +111,20 @@ def hold_pairs(chosen: Array, columns: Columns, cut: CutMoments) -> Array:
     return np.asarray(chosen @ min(found, key=lambda one: one[0])[1])
 
 
+def lacking_pairs(rows: Array, columns: Columns, cut: CutMoments) -> Array:
+    """Return what rows lack in correlation of what was seen of pairs of values: what no copula could give them.
+
+    Where three columns crowd on one value each in the same rows, their correlations may be none of three normal scores.
+    What is below the noise of a correlation is left as it is.
+    """
+    seen, free = rows[:: -(-len(rows) // _MOST_LOOKED_AT)], free_pairs(columns)
+    marks = list(columns.groups.marks)
+    free[marks] = free[:, marks] = 0.0
+    flat = np.full(len(seen), 1.0 / len(seen))
+    lacking = cut.missing_correlation(cut.wanted(columns, seen, flat, free), seen, flat, free)
+    return np.where(np.abs(lacking) > cut.pair_noise * cut.length(columns) ** 2, lacking, 0.0)
+
+
 def hold_whole_means(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments) -> Columns:
     """Go back towards the means before the cut where it brought errors of its own, beyond noise and chance.
 

@@ -50,15 +50,19 @@ def exchange(
     rows: Array,
     noisy: NoisyMoments,
     groups: Groups,
+    lacking: Array | None = None,
     *,
     generator: np.random.Generator,  # noqa: TID251
 ) -> Array:
-    """Return the rows after they have exchanged values and levels; missing values stay where they are."""
+    """Return the rows after they have exchanged values and levels; missing values stay where they are.
+
+    `lacking` is by how much the correlations of coordinates shall rise; without it they stay what they are.
+    """
     shapes = Shapes.of(noisy, groups)
     if len(shapes.columns) < 2:
         return rows
     # Rows may stand in an order of what they are like: every so many are like all.
-    gained = shapes.gained(shapes.functions(rows[:: -(-len(rows) // _MOST_LOOKED_AT)], groups))
+    gained = shapes.gained(shapes.functions(rows[:: -(-len(rows) // _MOST_LOOKED_AT)], groups), lacking)
     if not gained.any():
         return rows
     made, parts = rows.copy(), -(-len(rows) // _MOST_TOGETHER)

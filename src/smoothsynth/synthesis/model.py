@@ -15,7 +15,7 @@ from smoothsynth.blas import one_thread_if_small
 from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.columns import Columns, flat_columns
 from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMoments, learn_pairs
-from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means, simulated
+from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs, simulated
 from smoothsynth.synthesis.exchanging import exchange
 from smoothsynth.synthesis.first_release import hold_first
 from smoothsynth.synthesis.held_lengths import hold_lengths
@@ -133,7 +133,8 @@ class Model:
             # Values of a row that keeps constraints belong together.
             if self.waves is None or self.columns.limits is not None:
                 return rows
-            return exchange(rows, self.waves, self.columns.groups, generator=generator)
+            lacking = None if self.cut is None else lacking_pairs(rows, self.columns, self.cut)
+            return exchange(rows, self.waves, self.columns.groups, lacking, generator=generator)
 
     def _rows(self, count: int, many: int, generator: np.random.Generator) -> Array:  # noqa: TID251
         if self.lengths is None:

@@ -90,12 +90,19 @@ class Shapes:
         starts = [range(c.functions.start + (not c.levels), c.functions.stop) for c in self.columns]
         return np.array([place for own in starts for place in own])
 
-    def gained(self, functions: Array) -> Array:
-        """Return by how much the mean products of all functions shall change: those of waves, as far as is believed."""
+    def gained(self, functions: Array, lacking: Array | None = None) -> Array:
+        """Return by how much the mean products of all functions shall change: those of waves, as far as is believed.
+
+        Those of two columns of numbers, by what is `lacking` in the correlation of their coordinates.
+        """
         waves = self.places
         differences = self.released - np.cov(functions[:, waves].T, bias=True)
         wanted = np.zeros((functions.shape[1],) * 2)
         wanted[np.ix_(waves, waves)] = believed_shapes(differences, self.variances, self.columns)
+        if lacking is not None:
+            numbers = [column for column in self.columns if not column.levels]
+            places, coordinates = [c.functions.start for c in numbers], [c.coordinates[0] for c in numbers]
+            wanted[np.ix_(places, places)] = lacking[np.ix_(coordinates, coordinates)]
         return wanted
 
     def counting(self, functions: int) -> Array:

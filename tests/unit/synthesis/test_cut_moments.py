@@ -8,9 +8,9 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.basis import term_feature
 from smoothsynth.moments import Measurement, NoisyMoments
-from smoothsynth.synthesis.columns import flat_columns
+from smoothsynth.synthesis.columns import Groups, flat_columns
 from smoothsynth.synthesis.copula import CutMoments, free_pairs
-from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means
+from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs
 from smoothsynth.synthesis.lengths import expected_ranks
 from smoothsynth.synthesis.looks import length_view, score_view
 from smoothsynth.synthesis.model import Model
@@ -247,3 +247,20 @@ def test_a_difference_that_noise_explains_changes_nothing():
 def test_without_means_of_numbers_nothing_is_held():
     columns = skewed_columns()
     assert hold_whole_means(columns, [], cut_to(columns, before=columns.means() + 0.5)) is columns
+
+
+def test_what_rows_lack_in_correlation_is_told_where_it_is_more_than_noise():
+    """Columns 0 and 1 go together, 2 and 3 a little; rows without that lack it. Marks are left to others."""
+    columns, rng = skewed_columns(), np.random.default_rng(1)
+    drawn = rng.standard_normal((ROWS, COLUMNS))
+    alone = place(drawn, columns)
+    drawn[:, 1] = 0.6 * drawn[:, 0] + 0.8 * drawn[:, 1]
+    drawn[:, 3] = 0.05 * drawn[:, 2] + drawn[:, 3]
+    drawn[:, 5] = 0.6 * drawn[:, 4] + 0.8 * drawn[:, 5]
+    length = float(np.sqrt(1.5 * COLUMNS))
+    cut = seen_cut(place(drawn, columns), columns, length, noise=0.1 / length**2)
+    columns = replace(columns, groups=Groups(levels=((4,), (5,)), whole=(False, False)))
+    lacking = lacking_pairs(alone, columns, cut)
+    assert lacking[0, 1] == lacking[1, 0] == pytest.approx(0.6, abs=0.15)
+    lacking[[0, 1], [1, 0]] = 0.0
+    assert np.all(lacking == 0.0)

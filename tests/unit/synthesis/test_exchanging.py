@@ -82,6 +82,27 @@ def test_correlations_that_rows_had_are_kept():
     assert bow(made) == pytest.approx(bow(real), rel=0.2)
 
 
+def test_a_correlation_that_is_lacking_comes_and_others_stay():
+    start = shuffled(parabola(ROWS, 0), 1)
+    lacking = np.zeros((3, 3))
+    lacking[0, 2] = lacking[2, 0] = -0.3
+    noisy = waves_of_table(schema_of(3), start, noise=0.01, multiplier=200.0)
+    made = exchange(start, noisy, Groups(), lacking, generator=np.random.default_rng(1))
+    assert np.array_equal(np.sort(made, axis=0), np.sort(start, axis=0))
+    np.testing.assert_allclose(np.corrcoef(made.T) - np.corrcoef(start.T), lacking, atol=0.02)
+
+
+def test_correlations_that_no_copula_has_are_those_of_the_release():
+    """Three columns crowd on one value each, in the same rows: normal scores would have to correlate by 1, -1 and not."""
+    rng = np.random.default_rng(2)
+    on, beside = rng.random(ROWS) < 0.65, rng.uniform(-1, 1, ROWS)
+    near = np.clip(beside + 0.05 * rng.normal(size=ROWS), -1, 1)
+    real = np.column_stack([np.where(on, 0.9, -0.9), np.where(on, -0.9, beside), np.where(on, 0.9, near)])
+    table = pa.table({f"c{i}": column for i, column in enumerate(real.T)})
+    rows = ss.release(table, schema=schema_of(3), epsilon=1.0, delta=1e-6, seed=0).unit_rows()
+    np.testing.assert_allclose(np.corrcoef(rows.T), np.corrcoef(real.T), atol=0.06)
+
+
 def test_what_is_noise_moves_next_to_nothing():
     """Of differences that are all noise, a fifth or so of a pair's is believed; rows of the true shapes stay as they are."""
     real = parabola(ROWS, 0)
