@@ -5,7 +5,9 @@ import pytest
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the package axe-playwright-python")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "light"), (1440, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(390, "light"), pytest.param(1440, "light", marks=pytest.mark.slow), (1440, "dark")]
+)
 def test_no_violation(visit, folders, scheme, width):
     page = visit(folders["gaussian"] / "report.html", scheme=scheme, width=width).drawn().page
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")

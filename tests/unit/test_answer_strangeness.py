@@ -101,6 +101,13 @@ def test_intervals_of_two_columns_are_narrower_and_hold(rows, release, without, 
     assert told.half_width < 0.75 * untold.half_width
 
 
+def test_pairs_that_are_not_strange_have_narrower_intervals_for_it(release, monkeypatch):
+    question, columns = QUESTIONS["bent and one"], ["bent", "one"]
+    told = release.answer(question, columns=columns)
+    monkeypatch.setattr("smoothsynth.answer.knowledge.pair_strangeness", lambda *_: {})
+    assert told.half_width < 0.7 * replace(release).answer(question, columns=columns).half_width
+
+
 def test_intervals_of_one_column_do_not_change(release, without):
     told, untold = (one.answer("avg(exp(-power(bent - 0.3, 2)))") for one in (release, without))
     assert told == untold

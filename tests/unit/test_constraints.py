@@ -188,7 +188,11 @@ HOW = {
 }
 
 
-@pytest.mark.parametrize("how", HOW)
+# Rows that are weighed or chosen take long: one way of each kind is always tried, all of them by `make slow`.
+OFTEN = ("gaussian", "pure", "paper")
+
+
+@pytest.mark.parametrize("how", [pytest.param(h, marks=() if h in OFTEN else pytest.mark.slow) for h in HOW])
 def test_published_rows_keep_every_relation(people, tmp_path, how):
     schema = ss.Schema(SCHEMA, KEPT)
     folder = ss.release(people, schema=schema, seed=1, **HOW[how]).write(tmp_path / "out", csv=True)
@@ -234,7 +238,7 @@ def test_sampled_rows_keep_them_too(people):
 MOMENTS = ["sum(visits) = 2440", "sum(all) = 4280", "mean(visits^2) = 20", "mean(systolic) = 127.5"]
 
 
-@pytest.mark.parametrize("how", ["gaussian", "pure", "hypercube"])
+@pytest.mark.parametrize("how", ["pure", *(pytest.param(h, marks=pytest.mark.slow) for h in ("gaussian", "hypercube"))])
 def test_public_moments_are_exact(people, how):
     schema = ss.Schema(
         SCHEMA, [*KEPT, *MOMENTS, "mean(diastolic) = 78.25", "mean(gross) = 38000", "mean(systolic^2) = 16600"]

@@ -45,6 +45,8 @@ _SIMULATED, _SIMULATED_IN_LIMITS = 6000, 2000
 _ROUNDS, _STEP = 4, 0.8
 # Below this, no correlation is worth turning rows for.
 _LITTLE = 0.0005
+# There are many pairs with levels: what one of them lacks is believed beyond so many times its noise.
+_DOUBT = 2.0
 # How many deviations a mean square of differences may be larger by chance.
 _BEYOND_CHANCE = 2.5
 
@@ -112,17 +114,20 @@ def hold_pairs(chosen: Array, columns: Columns, cut: CutMoments) -> Array:
 
 
 def lacking_pairs(rows: Array, columns: Columns, cut: CutMoments) -> Array:
-    """Return what rows lack in correlation of what was seen of pairs of values: what no copula could give them.
+    """Return what rows lack in correlation of what was seen of pairs: what no copula could give them.
 
     Where three columns crowd on one value each in the same rows, their correlations may be none of three normal scores.
-    What is below the noise of a correlation is left as it is.
+    What is below the noise of a correlation is left as it is, or below twice that where a level of a category is one of the
+    two; and all pairs with a mark of missing values, whose places rows do not exchange.
     """
     seen, free = rows[:: -(-len(rows) // _MOST_LOOKED_AT)], free_pairs(columns)
-    marks = list(columns.groups.marks)
-    free[marks] = free[:, marks] = 0.0
+    holes, levels = [mark for _, mark in columns.groups.missing], [c for group in columns.groups.levels for c in group]
+    free[holes] = free[:, holes] = 0.0
     flat = np.full(len(seen), 1.0 / len(seen))
     lacking = cut.missing_correlation(cut.wanted(columns, seen, flat, free), seen, flat, free)
-    return np.where(np.abs(lacking) > cut.pair_noise * cut.length(columns) ** 2, lacking, 0.0)
+    noise = np.full(lacking.shape, cut.pair_noise * cut.length(columns) ** 2)
+    noise[levels] = noise[:, levels] = _DOUBT * noise[0, 0]
+    return np.where(np.abs(lacking) > noise, lacking, 0.0)
 
 
 def hold_whole_means(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments) -> Columns:

@@ -93,16 +93,21 @@ class Shapes:
     def gained(self, functions: Array, lacking: Array | None = None) -> Array:
         """Return by how much the mean products of all functions shall change: those of waves, as far as is believed.
 
-        Those of two columns of numbers, by what is `lacking` in the correlation of their coordinates.
+        Those of two columns of which one has numbers, by what is `lacking` in the correlation of their coordinates.
         """
         waves = self.places
         differences = self.released - np.cov(functions[:, waves].T, bias=True)
         wanted = np.zeros((functions.shape[1],) * 2)
         wanted[np.ix_(waves, waves)] = believed_shapes(differences, self.variances, self.columns)
         if lacking is not None:
-            numbers = [column for column in self.columns if not column.levels]
-            places, coordinates = [c.functions.start for c in numbers], [c.coordinates[0] for c in numbers]
-            wanted[np.ix_(places, places)] = lacking[np.ix_(coordinates, coordinates)]
+            at = {column.functions.start + k: c for column in self.columns for k, c in enumerate(column.coordinates)}
+            places, coordinates = list(at), list(at.values())
+            spreads = functions[:, places].std(axis=0)
+            found = lacking[np.ix_(coordinates, coordinates)] * np.outer(spreads, spreads)
+            # Levels are functions of both kinds: of two categories the two-way table was released, uncut.
+            tables = np.isin(places, waves)
+            pairs = np.ix_(places, places)
+            wanted[pairs] = np.where(np.outer(tables, tables), wanted[pairs], found)
         return wanted
 
     def counting(self, functions: int) -> Array:

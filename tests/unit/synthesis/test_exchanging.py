@@ -13,7 +13,7 @@ from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import Groups, flat_columns
 from smoothsynth.synthesis.exchanging import exchange
 from smoothsynth.synthesis.looks import wave_view
-from smoothsynth.synthesis.shapes import believed_shapes, columns_of
+from smoothsynth.synthesis.shapes import Shapes, believed_shapes, columns_of
 
 ROWS = 20_000
 
@@ -90,6 +90,33 @@ def test_a_correlation_that_is_lacking_comes_and_others_stay():
     made = exchange(start, noisy, Groups(), lacking, generator=np.random.default_rng(1))
     assert np.array_equal(np.sort(made, axis=0), np.sort(start, axis=0))
     np.testing.assert_allclose(np.corrcoef(made.T) - np.corrcoef(start.T), lacking, atol=0.02)
+
+
+def test_what_is_lacking_is_asked_of_numbers_and_of_levels_with_numbers():
+    """Columns: a number, a category of two levels, another, a number. Of two categories the released table counts."""
+    rng = np.random.default_rng(3)
+    schema = ss.Schema(
+        {
+            "one": ss.Number(-1, 1),
+            "sex": ss.Category(["f", "m"]),
+            "ward": ss.Category(["a", "b"]),
+            "other": ss.Number(-1, 1),
+        }
+    )
+    sex, ward = (np.eye(2)[(rng.random(ROWS) < share).astype(int)] for share in (0.2, 0.5))
+    rows = np.column_stack([rng.uniform(-1, 1, ROWS), sex, ward, rng.uniform(-1, 1, ROWS)])
+    groups = Groups(levels=((1, 2), (3, 4)), whole=(True, True))
+    shapes = Shapes.of(waves_of_table(schema, rows, noise=0.01), groups)
+    functions = shapes.functions(rows, groups)
+    plain, asked = shapes.gained(functions), shapes.gained(functions, np.full((6, 6), 0.1))
+    # Functions: value and two waves, two levels, two levels, value and two waves.
+    change = asked - plain
+    value, sexes, wards, last = 0, [3, 4], [5, 6], 7
+    assert change[value, last] == change[last, value] == pytest.approx(0.1)
+    np.testing.assert_allclose(change[value, sexes], 0.1 * rows[:, 1].std(), rtol=1e-3)
+    np.testing.assert_allclose(change[wards, last], 0.1 * 0.5, rtol=0.01)
+    assert np.all(change[np.ix_(sexes, wards)] == 0.0)
+    assert np.all(change[np.ix_([1, 2], [8, 9])] == 0.0)
 
 
 def test_correlations_that_no_copula_has_are_those_of_the_release():
