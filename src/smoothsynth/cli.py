@@ -192,7 +192,7 @@ def release(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="Parquet, CSV or Arrow files, a folder of Parquet, 'year=*/*.parquet', or an address on the cluster."
+            help="Parquet, CSV or Arrow files, a folder of Parquet, `year=*/*.parquet`, or an address on the cluster."
         ),
     ],
     schema: SchemaOption,

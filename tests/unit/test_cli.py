@@ -29,6 +29,8 @@ def test_help_teaches():
         assert "Usage" in shown.output
         assert "smoothsynth" in shown.output
     assert "smoothsynth" in run("--version").output
+    # Stars in a help text would be taken for emphasis.
+    assert "year=*/*.parquet" in run("release", "--help").output
 
 
 def test_the_way_from_a_file_to_a_release(csv_file, schema_file, tmp_path):
