@@ -161,6 +161,25 @@ def test_features_are_those_that_were_measured(release):
     np.testing.assert_allclose(table.of(0, 0), 1)
 
 
+@pytest.mark.parametrize("count", [1, 3, 30])
+def test_few_synthetic_rows_are_not_taken_for_all_that_can_be(people, release, count):
+    """What one row says is next to nothing, and one row alone has no spread that would tell so."""
+    few = ss.release(people, schema=release.schema, epsilon=2.0, delta=1e-6, seed=1, synthetic_rows=count)
+    asked = {
+        "avg(age)": people["age"],
+        "avg(exp(-power((age - 50) / 10, 2)))": np.exp(-(((people["age"] - 50) / 10) ** 2)),
+        'avg(tanh(("blood pressure" - 120) / 20))': np.tanh((people["blood pressure"] - 120) / 20),
+        "avg(age * visits)": people["age"] * people["visits"],
+        'avg(exp(-power((age - 40) / 15, 2) - power(("blood pressure" - 110) / 20, 2)))': np.exp(
+            -(((people["age"] - 40) / 15) ** 2) - ((people["blood pressure"] - 110) / 20) ** 2
+        ),
+    }
+    found = [few.answer(text, confidence=0.999) for text in asked]
+    held = [e.low <= float(np.mean(truth)) <= e.high for e, truth in zip(found, asked.values(), strict=True)]
+    assert sum(held) >= len(asked) - 1
+    assert Knowledge(few).rows.shape == Knowledge(release).rows.shape
+
+
 def test_test_rows_are_blurred_where_little_is_known(people, release):
     poor = Knowledge(ss.release(people, schema=release.schema, epsilon=0.05, delta=1e-9, seed=1))
     assert np.all(poor.blur > 3 * knowledge_of(release).blur)

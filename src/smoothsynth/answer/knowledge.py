@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 TEST_ROWS = 1000
 # How many times its uncertainty a test row is blurred by, and the share of values that are replaced by flat ones.
 BLUR, FLAT_SHARE = 2.0, 0.01
+# Fewer synthetic rows than this do not show where private rows are: as many test rows as ever, and more of them flat.
+FEW_ROWS = 300
 # A mean or a shape is taken to be unknown by this many standard deviations before anything is measured.
 VAGUE = 0.7
 _GRID = 513
@@ -139,15 +141,16 @@ class Knowledge:
         return self._views[stage, tested]
 
     def _test_rows(self) -> Array:
-        draw = generator(0)
-        count = min(TEST_ROWS, len(self.points))
-        chosen = self.points[np.linspace(0, len(self.points) - 1, count).astype(np.int64)]
+        draw, known = generator(0), len(self.points)
+        count = min(TEST_ROWS, known) if known >= FEW_ROWS else TEST_ROWS
+        flat = FLAT_SHARE * max(1.0, FEW_ROWS / known)
+        chosen = self.points[np.linspace(0, known - 1, count).astype(np.int64)]
         rows = np.clip(chosen + self.blur * draw.standard_normal(chosen.shape), -1.0, 1.0)
-        replaced = draw.random(rows.shape) < FLAT_SHARE
+        replaced = draw.random(rows.shape) < flat
         rows[replaced] = draw.uniform(-1.0, 1.0, int(replaced.sum()))
         for group in self.release.schema.exclusive:
             # A flat coordinate among others rarely is the largest: levels are replaced as a whole.
-            moved = np.flatnonzero(draw.random(count) < FLAT_SHARE)
+            moved = np.flatnonzero(draw.random(count) < flat)
             rows[moved[:, None], list(group)] = 0.0
             rows[moved, group[0] + draw.integers(0, len(group), len(moved))] = 1.0
         return self.release.schema.snap(rows)
