@@ -1,6 +1,6 @@
 """What a budget can do for wide kernels at best: the true rows, moved by nothing but the noise in their means.
 
-    python -m benchmarks.floor [--data DIR] [--rounds 10] [--queries 10000]
+    python -m benchmarks.floor [--data DIR] [--only wdbc ctg pks crm] [--rounds 5] [--queries 10000]
 
 All of the budget goes into the means of the columns, and all else about the rows is exact and free. Two mechanisms, the
 better of which counts for each width: the cube mechanism on the means (epsilon = 1; it may be used with a delta too), and
@@ -46,7 +46,8 @@ def main() -> None:
     """Parse, run, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with the data sets [SMOOTHSYNTH_DATA or ../shared/data]")
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--only", nargs="+", default=NAMES, choices=NAMES)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--queries", type=int, default=10_000)
     given, console = parser.parse_args(), Console(width=110)
     shown = Table(
@@ -54,7 +55,7 @@ def main() -> None:
     )
     for heading in ("table", "delta", "rows", *(f"width {s}" for s in SIGMAS)):
         shown.add_column(heading)
-    for data in available(data_folder(given.data), NAMES)[0]:
+    for data in available(data_folder(given.data), tuple(given.only))[0]:
         judges = [Widths(data.points, given.queries, np.random.default_rng(seed)) for seed in range(given.rounds)]
         rng = np.random.default_rng(0)
         boot = mean_error(judges, partial(_bootstrap, data.points, rng))
