@@ -17,7 +17,7 @@ from smoothsynth.basis import Feature
 from smoothsynth.lattice import LATTICE
 from smoothsynth.soft_counts import count_values
 from smoothsynth.synthesis.sample import generator
-from smoothsynth.waves import WAVES, by_coordinates
+from smoothsynth.waves import WAVES, by_coordinates, waves_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -131,7 +131,10 @@ class Knowledge:
         return self._tables[stage]
 
     def _table(self, stage: int, *, tested: bool) -> FactorTable:
-        return _table_of(self.view(stage, tested=tested), self.release.moments[stage].measurement.view)
+        view = self.release.moments[stage].measurement.view
+        if view is not None and not view.pooled and view.radius is None:
+            return BentTable(self.rows if tested else self.points, view)
+        return _table_of(self.view(stage, tested=tested), view)
 
     def view(self, stage: int, *, tested: bool) -> Array:
         """Return the test rows, or the synthetic ones, as a stage sees them."""
@@ -218,7 +221,23 @@ class WaveTable:
         return self._points[:, WAVES * coordinate + number - 1]
 
 
-FactorTable: TypeAlias = ChebyshevTable | CountTable | WaveTable
+class BentTable:
+    """The same of points that a view bends and does not cut: column by column, as far as they were asked for."""
+
+    def __init__(self, points: Array, view: View) -> None:
+        self._points, self._view = points, view
+        self._known: dict[int, FactorTable] = {}
+
+    def of(self, coordinate: int, number: int) -> Array:
+        """Return one factor of one coordinate."""
+        if coordinate not in self._known:
+            bent = self._view.bend(coordinate, np.rint(self._points[:, coordinate] * LATTICE))[None]
+            seen = waves_of(bent) if self._view.waves else bent
+            self._known[coordinate] = _table_of(seen.T / LATTICE, self._view)
+        return self._known[coordinate].of(0, number)
+
+
+FactorTable: TypeAlias = ChebyshevTable | CountTable | WaveTable | BentTable
 
 
 def _table_of(seen: Array, view: View | None) -> FactorTable:
