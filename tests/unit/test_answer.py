@@ -9,16 +9,9 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.answer.bounded import bounded
+from smoothsynth.answer.factors import BentTable, ChebyshevTable, feature_values, table_of
 from smoothsynth.answer.interval import frame_of, heavy_quantile, orthonormal, parts_of, quantile
-from smoothsynth.answer.knowledge import (
-    ChebyshevTable,
-    Knowledge,
-    Stage,
-    _table_of,
-    feature_values,
-    joint_surprise,
-    knowledge_of,
-)
+from smoothsynth.answer.knowledge import Knowledge, Stage, joint_surprise, knowledge_of
 from smoothsynth.answer.smoothness import chebyshev_coefficients, rough_column
 from smoothsynth.basis import term_feature
 from smoothsynth.moments import Measurement, NoisyMoments
@@ -152,9 +145,12 @@ def test_features_are_those_that_were_measured(release):
     for noisy in release.moments:
         view = noisy.measurement.view
         seen = points if view is None else view.of(points)
-        table = _table_of(seen, view)
-        ours = np.stack([feature_values(f, table) for f in Stage.of(noisy).features], axis=1)
-        np.testing.assert_allclose(ours, noisy.measurement.evaluate(points), atol=1e-9)
+        tables = [table_of(seen, view)]
+        if view is not None and not view.pooled and view.radius is None:
+            tables.append(BentTable(points, view))
+        for table in tables:
+            ours = np.stack([feature_values(f, table) for f in Stage.of(noisy).features], axis=1)
+            np.testing.assert_allclose(ours, noisy.measurement.evaluate(points), atol=1e-9)
     x = np.linspace(-1, 1, 21)
     table = ChebyshevTable(x[:, None])
     np.testing.assert_allclose(table.of(0, 7), np.cos(7 * np.arccos(x)), atol=1e-12)

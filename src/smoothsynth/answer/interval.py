@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.answer.knowledge import MOST_SETS, ChebyshevTable, drop_oldest, posterior_deviations
+from smoothsynth.answer.factors import ChebyshevTable
+from smoothsynth.answer.knowledge import MOST_SETS, drop_oldest, posterior_deviations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -46,7 +46,7 @@ def pair_strangeness(stages: Sequence[Stage], points: Array) -> dict[frozenset[i
             continue
         few = np.linspace(0, len(points) - 1, min(_ROWS, len(points))).astype(np.intp)
         waves = view.of(set_in_copula(points[few]))
-        expected = np.atleast_2d(np.cov(waves.T, bias=True))
+        own, expected = waves.mean(axis=0), np.atleast_2d(np.cov(waves.T, bias=True))
         variances = np.maximum(np.diag(expected), _LEAST_VARIANCE)
         released = {
             tuple(WAVES * c + k - 1 for c, k in feature.terms[0]): (value, deviation**2)
@@ -54,14 +54,14 @@ def pair_strangeness(stages: Sequence[Stage], points: Array) -> dict[frozenset[i
         }
         for used, (value, noise) in released.items():
             # The mean of a wave that was not released is taken from the rows.
-            means = [released.get((wave,), (float(waves[:, wave].mean()), 0.0)) for wave in used]
+            means = [released.get((wave,), (own[wave], 0.0)) for wave in used]
             if len(used) == 2:
                 (one, of_one), (other, of_other) = means
                 unit = float(np.prod(variances[list(used)]))
                 gap = value - one * other - expected[used]
                 whole = noise + one**2 * of_other + other**2 * of_one
                 found.setdefault(frozenset(w // WAVES for w in used), []).append((gap**2 / unit, whole / unit))
-    return {pair: float(np.sqrt(np.mean(own, axis=0).max())) for pair, own in found.items()}
+    return {pair: float(np.sqrt(np.mean(parts, axis=0).max())) for pair, parts in found.items()}
 
 
 def set_in_copula(rows: Array) -> Array:

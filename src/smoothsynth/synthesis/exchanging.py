@@ -9,8 +9,8 @@ rows, and T those that are wanted,
 
 over which rows hold which values: in turn for each column, rows meet in pairs at random, and of the pairs whose exchange
 lowers the sum to first order some exchange, so many as lower it most. The functions of a column are its values, whose
-products (the correlations) shall stay what they are, and its waves, whose products shall be those that are believed. Levels
-of a category are exchanged together; they are functions of both kinds.
+products (the correlations) shall stay what they are or rise by what rows lack of those that were seen, and its waves, whose
+products shall be those that are believed. Levels of a category are exchanged together; they are functions of both kinds.
 """
 
 from __future__ import annotations
