@@ -50,14 +50,14 @@ MOST_ROWS = 2**30
 MOST_DEGREE = 256
 
 # The noise mechanisms, and the norm in which each needs the sensitivity.
-MECHANISMS = {"cube": "linf", "discrete laplace": "l1", "discrete gaussian": "l2"}
+MECHANISMS = {"cube": "linf", "ball": "l2", "discrete laplace": "l1", "discrete gaussian": "l2"}
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """Features to be measured together, with one noise mechanism: known completely before any data.
 
-    `epsilon` is the pure cost of the cube and Laplace mechanisms; `multiplier` is noise over L2
+    `epsilon` is the pure cost of the cube, ball and Laplace mechanisms; `multiplier` is noise over L2
     sensitivity of the Gaussian one. `weights` are whole numbers, FULL_WEIGHT for an unscaled feature. Coordinates named
     in `binary` are 0 or 1 in every row, and at most one of each group of `exclusive` is 1: facts of the schema.
     """

@@ -22,7 +22,7 @@ NEIGHBOURS = "Neighbouring tables: same number of rows, one row replaced."
 
 # Discrete Laplace noise on the counts of the values that occur; those below a threshold are not released.
 STABLE = "stable histogram"
-_NORMS = {"cube": "linf", "discrete laplace": "l1", "discrete gaussian": "l2", STABLE: "l1"}
+_NORMS = {"cube": "linf", "ball": "l2", "discrete laplace": "l1", "discrete gaussian": "l2", STABLE: "l1"}
 _MOVES = {
     "linf": "no sum moves by more than {}",
     "l1": "the moves of all sums add up to at most {}",
@@ -61,9 +61,9 @@ class Charge:
     `sensitivity` is that of the sums in `norm`, already times the rows of one person; `scale` is the
     parameter of the integer noise. What must hold, in exact arithmetic:
 
-        cube, discrete laplace:  sensitivity / scale <= epsilon
-        discrete gaussian:       scale^2 >= (multiplier sensitivity)^2 + 4
-        stable histogram:        sensitivity / scale <= epsilon,  and `delta` for a value that occurs once
+        cube, ball, discrete laplace:  sensitivity / scale <= epsilon
+        discrete gaussian:             scale^2 >= (multiplier sensitivity)^2 + 4
+        stable histogram:              sensitivity / scale <= epsilon,  and `delta` for a value that occurs once
     """
 
     purpose: str
@@ -102,6 +102,8 @@ class Charge:
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise on one sum, in lattice units."""
+        if self.mechanism == "ball":
+            return self.scale * _ball_factor(self.coordinates)
         factors = {"linf": _cube_factor(self.coordinates), "l1": math.sqrt(2), "l2": 1.0}
         return self.scale * factors[self.norm]
 
@@ -153,6 +155,11 @@ def laplace_scale(sensitivity: float, epsilon: float) -> float:
     return cube_scale(sensitivity, epsilon)
 
 
+def ball_scale(sensitivity: float, epsilon: float) -> float:
+    """Give the least float b with sensitivity / b <= epsilon exactly; sensitivity in the L2 norm."""
+    return cube_scale(sensitivity, epsilon)
+
+
 def gaussian_sigma(sensitivity: float, multiplier: float) -> float:
     """Give sqrt((multiplier sensitivity)^2 + 4), rounded up; docs/proofs/discrete-gaussian.md has why."""
     length = _exact(sensitivity, "sensitivity") * _exact(multiplier, "multiplier")
@@ -179,6 +186,11 @@ def split_delta(delta: float, share: float) -> tuple[float, float]:
 def cube_deviation(coordinates: int, *, sensitivity: float, epsilon: float) -> float:
     """Give the standard deviation b sqrt((R+1)(R+2)/3) of each of R = `coordinates` sums, b the scale."""
     return cube_scale(sensitivity, epsilon) * _cube_factor(coordinates)
+
+
+def ball_deviation(coordinates: int, *, sensitivity: float, epsilon: float) -> float:
+    """Give the standard deviation b sqrt(R+1) of each of R = `coordinates` sums, b the scale."""
+    return ball_scale(sensitivity, epsilon) * _ball_factor(coordinates)
 
 
 def laplace_deviation(*, sensitivity: float, epsilon: float) -> float:
@@ -282,6 +294,10 @@ def _proportions(shares: Sequence[float]) -> list[Fraction]:
 
 def _cube_factor(coordinates: int) -> float:
     return math.sqrt((coordinates + 1) * (coordinates + 2) / 3)
+
+
+def _ball_factor(coordinates: int) -> float:
+    return math.sqrt(coordinates + 1)
 
 
 def _check_gaussian(delta: float) -> None:

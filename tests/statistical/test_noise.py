@@ -16,11 +16,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, gamma
+from scipy.stats import beta, chi2, gamma
 
 from smoothsynth.errors import BudgetError, PlanError
-from smoothsynth.privacy import cube_scale, gaussian_sigma, laplace_scale
-from smoothsynth.private import noise
+from smoothsynth.privacy import ball_deviation, ball_scale, cube_scale, gaussian_sigma, laplace_scale
+from smoothsynth.private import ball, noise
 
 FALSE_ALARM = 1e-7
 FEWEST_EXPECTED = 25
@@ -111,6 +111,25 @@ def wide_cube_follows(vectors, scale):
     others = (sizes / largest)[sizes < largest]
     cells = np.linspace(0, 1, 41)
     return all(follows(np.histogram(part, cells)[0], np.full(40, 1 / 40)) for part in (ranks, others))
+
+
+def ball_follows(vectors, scale, *, reach=60, fine=8):
+    """Accept pairs as rounded draws of density exp(-|z|_2 / scale), each lattice point a cell: integrals over squares."""
+    edge = (np.arange(-reach - 0.5, reach + 0.5, 1 / fine) + 0.5 / fine)[: (2 * reach + 1) * fine]
+    density = np.exp(-np.hypot(edge[:, None], edge[None, :]) / scale)
+    weights = density.reshape(2 * reach + 1, fine, 2 * reach + 1, fine).sum(axis=(1, 3))
+    counts = np.zeros_like(weights)
+    np.add.at(counts, tuple(np.array(vectors).T + reach), 1)
+    return follows(counts.ravel(), (weights / weights.sum()).ravel())
+
+
+def wide_ball_follows(vectors, scale):
+    """Accept vectors far above the lattice: |z|_2 / scale is Gamma(R), and z_1^2 / |z|^2 is Beta(1/2, (R-1)/2)."""
+    z = np.array(vectors, dtype=float)
+    lengths, R = np.linalg.norm(z, axis=1), z.shape[1]
+    ranks = [gamma(R).cdf(lengths / scale), *(beta(0.5, (R - 1) / 2).cdf((z[:, j] / lengths) ** 2) for j in (0, R - 1))]
+    cells = np.linspace(0, 1, 41)
+    return all(follows(np.histogram(part, cells)[0], np.full(40, 1 / 40)) for part in ranks)
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +254,39 @@ class TestCube:
         assert not follows([magnitudes[g] for g in range(400)], [(1 - q) * q**g for g in range(400)])
 
 
+class TestBall:
+    def test_joint_law(self):
+        vectors = [noise.add_ball_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(20_000)]
+        assert ball_follows(vectors, 3.0)
+        assert not any(ball_follows(vectors, 3.0 * wrong) for wrong in WRONG)
+        first, second = zip(*vectors, strict=True)
+        assert not ball_follows(list(zip(first, second[1:] + second[:1], strict=True)), 3.0)
+
+    def test_law_with_hardly_a_digit_at_first(self, monkeypatch):
+        """Most draws are then undecided and go on: what was decided before must not favour anything."""
+        monkeypatch.setattr(ball, "_SPARE", -1)
+        assert ball_follows([noise.add_ball_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(8_000)], 3.0)
+
+    def test_cube_noise_of_the_same_variance_is_refused(self, pairs):
+        # Var = b^2 (R+1) for the ball and b^2 (R+1)(R+2)/3 for the cube, R = 2.
+        assert not ball_follows(pairs, 3.0 * math.sqrt(4 / 3))
+
+    def test_one_sum_is_rounded_laplace(self):
+        draws = [noise.add_ball_noise([0], sensitivity=2**17, epsilon=1.0)[0] for _ in range(6_000)]
+        assert wide_laplace_follows(draws, 2.0**17)
+        assert not any(wide_laplace_follows(draws, 2.0**17 * wrong) for wrong in WRONG)
+
+    @pytest.mark.parametrize("R", [5, 8])
+    def test_lengths_and_directions(self, R):
+        scale = ball_scale(2**17, 0.7)
+        vectors = [noise.add_ball_noise([0] * R, sensitivity=2**17, epsilon=0.7) for _ in range(3_000)]
+        assert wide_ball_follows(vectors, scale)
+        assert not any(wide_ball_follows(vectors, scale * wrong) for wrong in WRONG)
+        assert np.std(vectors) == pytest.approx(ball_deviation(R, sensitivity=2**17, epsilon=0.7), rel=0.05)
+        draws = noise._draw_gaussian(3_000 * R, scale * math.sqrt(R + 1))
+        assert not wide_ball_follows(np.reshape(draws, (3_000, R)).tolist(), scale)
+
+
 class TestLowBits:
     @pytest.mark.parametrize(
         "draw",
@@ -242,8 +294,9 @@ class TestLowBits:
             lambda: noise.add_laplace_noise([0] * 40_000, sensitivity=2**17, epsilon=1.0),
             lambda: noise.add_gaussian_noise([0] * 40_000, sensitivity=2**17, multiplier=6.0),
             lambda: [z for _ in range(40) for z in noise.add_cube_noise([0] * 1000, sensitivity=2**17, epsilon=1.0)],
+            lambda: [z for _ in range(40) for z in noise.add_ball_noise([0] * 500, sensitivity=2**17, epsilon=1.0)],
         ],
-        ids=["laplace", "gaussian", "cube"],
+        ids=["laplace", "gaussian", "cube", "ball"],
     )
     def test_are_balanced(self, draw):
         draws = draw()
@@ -266,6 +319,7 @@ class TestEntropy:
                     noise.add_laplace_noise([0] * 4, sensitivity=2**40, epsilon=1.0),
                     noise.add_gaussian_noise([0] * 4, sensitivity=2**40, multiplier=1.0),
                     noise.add_cube_noise([0] * 4, sensitivity=2**40, epsilon=1.0),
+                    noise.add_ball_noise([0] * 4, sensitivity=2**40, epsilon=1.0),
                 )
             )
         assert all(one != other for one, other in zip(*drawn, strict=True))
@@ -279,7 +333,8 @@ from smoothsynth.private import noise
 def draw():
     laplace = noise.add_laplace_noise([0] * 3, sensitivity=2**40, epsilon=1.0)
     gaussian = noise.add_gaussian_noise([0] * 3, sensitivity=2**40, multiplier=1.0)
-    return [*laplace, *gaussian, *noise.add_cube_noise([0] * 3, sensitivity=2**40, epsilon=1.0)]
+    cube = noise.add_cube_noise([0] * 3, sensitivity=2**40, epsilon=1.0)
+    return [*laplace, *gaussian, *cube, *noise.add_ball_noise([0] * 3, sensitivity=2**40, epsilon=1.0)]
 
 draw()
 for _ in range(3):
@@ -293,8 +348,8 @@ os.write(1, (" ".join(map(str, draw())) + "\\n").encode())
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True)
         numbers = done.stdout.split()
-        # 36 draws spread over 2^40: a coincidence has probability below 1e-9.
-        assert len(numbers) == len(set(numbers)) == 36
+        # 48 draws spread over 2^40: a coincidence has probability of about 1e-9.
+        assert len(numbers) == len(set(numbers)) == 48
 
 
 class TestInterface:
@@ -303,6 +358,7 @@ class TestInterface:
         noisy = [
             noise.add_cube_noise(sums, sensitivity=2, epsilon=1.0),
             noise.add_laplace_noise(sums, sensitivity=2, epsilon=1.0),
+            noise.add_ball_noise(sums, sensitivity=2, epsilon=1.0),
             noise.add_gaussian_noise(np.array([5, 6, 7]), sensitivity=2, multiplier=1.0),
         ]
         assert all(type(value) is int for values in noisy for value in values)
@@ -311,6 +367,7 @@ class TestInterface:
 
     def test_nothing_to_release_needs_no_noise(self):
         assert noise.add_cube_noise([], sensitivity=1, epsilon=1.0) == []
+        assert noise.add_ball_noise([], sensitivity=1, epsilon=1.0) == []
         assert noise.add_laplace_noise([], sensitivity=1, epsilon=1.0) == []
         assert noise.add_gaussian_noise([], sensitivity=1, multiplier=1.0) == []
 
@@ -321,7 +378,7 @@ class TestInterface:
 
     @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, True, "2"])
     def test_refuses_bad_parameters(self, bad):
-        for add in (noise.add_cube_noise, noise.add_laplace_noise):
+        for add in (noise.add_cube_noise, noise.add_ball_noise, noise.add_laplace_noise):
             with pytest.raises(PlanError, match="sensitivity must be"):
                 add([0], sensitivity=bad, epsilon=1.0)
             with pytest.raises(BudgetError, match="epsilon must be"):

@@ -60,7 +60,7 @@ def test_stages_follow_from_public_facts():
     assert small.looks == (None, None, "lengths")
     assert medium.looks == (None, None, "ranks", "lengths")
     assert large.looks == (None, None, "ranks", "scores", "lengths")
-    assert large.measurements[3].mechanism == "discrete laplace"
+    assert large.measurements[3].mechanism == "ball"
     assert ss.plan(numbers(30), 569, epsilon=1.0, delta=1e-6).looks == (None, "ranks", "scores", "lengths")
 
 

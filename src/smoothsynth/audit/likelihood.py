@@ -34,6 +34,7 @@ def losses(released: Array, here: Array, there: Array, *, charge: Charge) -> Arr
 
     cube:       (|y - c'|_inf - |y - c|_inf) / scale
     laplace:    (|y - c'|_1 - |y - c|_1) / scale
+    ball:       (|y - c'|_2 - |y - c|_2) / scale
     gaussian:   (|y - c'|_2^2 - |y - c|_2^2) / (2 scale^2)
     """
     near, far = np.abs(released - here), np.abs(released - there)
@@ -42,7 +43,11 @@ def losses(released: Array, here: Array, there: Array, *, charge: Charge) -> Arr
     if charge.norm == "l1":
         return np.asarray((far - near).sum(axis=-1) / charge.scale)
     # far^2 - near^2, without squares that would swallow the difference.
-    return np.asarray(((there - here) * (here + there - 2.0 * released)).sum(axis=-1) / (2.0 * charge.scale**2))
+    squares = ((there - here) * (here + there - 2.0 * released)).sum(axis=-1)
+    if charge.mechanism == "ball":
+        lengths = np.linalg.norm(near, axis=-1) + np.linalg.norm(far, axis=-1)
+        return np.asarray(squares / np.maximum(lengths, 1e-300) / charge.scale)
+    return np.asarray(squares / (2.0 * charge.scale**2))
 
 
 def distance(here: Array, there: Array, *, charge: Charge) -> float:

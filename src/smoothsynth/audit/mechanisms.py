@@ -1,4 +1,4 @@
-"""The cases of single mechanisms: the three noise functions, measurements of tables, subspace iteration."""
+"""The cases of single mechanisms: the four noise functions, measurements of tables, subspace iteration."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REFUSED = -(2**62)
 
 def noise_case(mechanism: str, move: Sequence[int], *, epsilon: float, share: float = 1.0) -> Case:
     """Add noise to sums that are 0 on one table and `move` on its neighbour, the most that a row can move them."""
-    order = {"cube": np.inf, "discrete laplace": 1, "discrete gaussian": 2}[mechanism]
+    order = {"cube": np.inf, "ball": 2, "discrete laplace": 1, "discrete gaussian": 2}[mechanism]
     sensitivity = math.ceil(np.linalg.norm(move, order))
     gaussian = mechanism == "discrete gaussian"
     multiplier = gaussian_multiplier(epsilon, DELTA) if gaussian else None
@@ -65,9 +65,10 @@ def noise_case(mechanism: str, move: Sequence[int], *, epsilon: float, share: fl
     def draw(side: int, count: int) -> Looks:
         exact = list(move) if side else [0] * len(move)
         drawn: list[int] = []
-        if mechanism == "cube":
+        if mechanism in ("cube", "ball"):
+            add = noise.add_cube_noise if mechanism == "cube" else noise.add_ball_noise
             for _ in range(count):
-                drawn += noise.add_cube_noise(exact, sensitivity=sensitivity, epsilon=epsilon)
+                drawn += add(exact, sensitivity=sensitivity, epsilon=epsilon)
         elif multiplier is None:
             drawn = noise.add_laplace_noise(exact * count, sensitivity=sensitivity, epsilon=epsilon)
         else:
@@ -137,7 +138,7 @@ def subspace_case(measurement: SubspaceMeasurement, tables: Pair, *, share: floa
 
 def mechanism_cases() -> list[Case]:
     """Return every mechanism on its worst-case neighbouring tables."""
-    return [*_noise_cases(), *_laplace_cases(), *_cube_cases(), *_gaussian_cases(), *_subspace_cases()]
+    return [*_noise_cases(), *_laplace_cases(), *_cube_cases(), *_ball_cases(), *_gaussian_cases(), *_subspace_cases()]
 
 
 def _noise_cases() -> list[Case]:
@@ -146,6 +147,8 @@ def _noise_cases() -> list[Case]:
         noise_case("discrete laplace", [1, 1], epsilon=1.0, share=MANY),
         noise_case("cube", [2**17 - 1] * 3, epsilon=1.0),
         noise_case("cube", [2, 2], epsilon=1.0),
+        noise_case("ball", [3, 4], epsilon=1.0),
+        noise_case("ball", [2**17 - 1, 0, 0], epsilon=1.0),
         noise_case("discrete gaussian", [2**17 - 1], epsilon=EPSILON, share=MANY),
         noise_case("discrete gaussian", [3, 4], epsilon=EPSILON, share=MANY),
     ]
@@ -186,9 +189,20 @@ def _cube_cases() -> list[Case]:
     ]
 
 
+# Knots that spread the middle, and rows cut to length 1: what a second stage of a design does.
+_SHORT = View.from_values(np.tile(np.sin(knot_places() * math.pi / 2), (2, 1)), 1.0)
+
+
+def _ball_cases() -> list[Case]:
+    half = math.sqrt(0.125)
+    weights = (1, 1, half, 1, half)
+    return [
+        _worst("all of degree 2, short rows", total_degree(2, 2), "ball", weights=weights, view=_SHORT),
+        _worst("waves of 2 columns and their products", _WAVES, "ball", view=View.straight(2, waves=True)),
+    ]
+
+
 def _gaussian_cases() -> list[Case]:
-    # Knots that spread the middle, and rows cut to length 1: what a second stage of a design does.
-    spread = np.tile(np.sin(knot_places() * math.pi / 2), (2, 1))
     half = math.sqrt(0.125)
     return [
         _worst("2 means and T_2", (*_means(2), *_squares(2)), "discrete gaussian", weights=(1, 1, *[FREE_SQUARE] * 2)),
@@ -198,7 +212,7 @@ def _gaussian_cases() -> list[Case]:
             total_degree(2, 2),
             "discrete gaussian",
             weights=(1, 1, half, 1, half),
-            view=View.from_values(spread, 1.0),
+            view=_SHORT,
         ),
         _worst(
             "8 soft counts of a column",

@@ -1,4 +1,7 @@
-"""The stages of method="auto" under pure epsilon: the cube mechanism for what is bounded one by one, Laplace for the rest."""
+"""The stages of method="auto" under pure epsilon.
+
+The cube mechanism for what is bounded one by one, the ball for what is bounded in length, Laplace noise for counts.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 from smoothsynth.basis import pooled
 from smoothsynth.designs.shape import MOST_COUNTED, PAIRS, WAVED, cosines_of_length, pair_weights, with_waves
 from smoothsynth.moments import FULL_WEIGHT, Measurement, whole_weights
-from smoothsynth.privacy import cube_deviation, split_epsilon
+from smoothsynth.privacy import ball_deviation, cube_deviation, split_epsilon
 from smoothsynth.view import View
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ FEWEST_DEGREES, MOST_DEGREES, ROUGHNESS = 3, 24, 0.2
 # root of the number of counts that cosines are made of.
 MANY_DEGREES, COUNTS, MOST_COUNTS = 5, 4.5, 96
 # Ranks, lengths and pairs are bought only if their noise stays below.
-MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.2, 0.25, 0.08
+MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.2, 0.25, 0.065
 # Means need not be known better than this over sqrt(n), half of what chance makes of n rows: up to two thirds of what
 # they and T_2 would have beyond that is for ranks.
 ENOUGH, LEAST_FIRST = 0.15, 1 / 3
@@ -46,8 +49,8 @@ def pure_stages(
     d, people = shape.dimensions, rows / rows_per_person
     shares = _shares(shape, people, epsilon, lean, weighed=weighed)
     if shape.waved and not weighed:
-        # R waves and products have L1 sensitivity  sqrt(R) (d + 1).
-        noise = math.sqrt(2.0 * len(shape.waves())) * (shape.waved + 1) / (people * epsilon)
+        # Waves and their products have L2 sensitivity  d + 1.
+        noise = ball_deviation(len(shape.waves()), sensitivity=shape.waved + 1.0, epsilon=epsilon) / people
         shares = with_waves(shares, lean, noise, power=1.0)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
@@ -92,13 +95,13 @@ def pure_stages(
         pairs = shape.pairs()
         weights = pair_weights(pairs, MEAN_WEIGHT * math.sqrt(d))
         view = shape.straight(1.0)
-        stages.append(("scores", stage("pairs", PAIRS, pairs, view, weights=weights, mechanism="discrete laplace")))
+        stages.append(("scores", stage("pairs", PAIRS, pairs, view, weights=weights, mechanism="ball")))
     if "lengths" in shares:
         purpose, view = f"{LENGTH_DEGREES} cosines of the rank of a row's length", View.straight(1, pooled=True)
         stages.append(("lengths", stage("lengths", purpose, cosines_of_length(LENGTH_DEGREES), view)))
     if "waves" in shares:
         waves, view = shape.waves(), shape.straight(waves=True)
-        stages.append(("waves", stage("waves", WAVED, waves, view, mechanism="discrete laplace")))
+        stages.append(("waves", stage("waves", WAVED, waves, view, mechanism="ball")))
     return stages
 
 
@@ -115,8 +118,8 @@ def _shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, weighed
         return cube_deviation(count, sensitivity=2.0, epsilon=share * epsilon) / people
 
     shares = {}
-    # A correlation has noise  sqrt(2) r^2 |w|_2 / (n epsilon)  with r^2 = 0.6 d and about d^2/2 pairs.
-    pair_noise = 0.6 * d * math.sqrt(d * (d + 3.0)) / (people * epsilon)
+    # Products of rows of length r have L2 sensitivity r^2, and r^2 is 0.6 d at least.
+    pair_noise = ball_deviation(d * (d + 3) // 2, sensitivity=0.6 * d, epsilon=epsilon) / people
     if shape.columns > 1 and not weighed and pair_noise <= MOST_PAIR_NOISE * lean.pure_pairs:
         shares["pairs"] = lean.pure_pairs
     ranks = max(lean.pure_ranks, ALONE) if lean.pure_ranks and shape.columns == 1 else lean.pure_ranks

@@ -119,4 +119,6 @@ def _draw_noise(count: int, measurement: Measurement | SubspaceMeasurement) -> l
         raise AssertionError(charge.mechanism)
     if charge.mechanism == "cube":
         return noise.add_cube_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
+    if charge.mechanism == "ball":
+        return noise.add_ball_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
     return noise.add_laplace_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)

@@ -1,7 +1,7 @@
 """The only source of privacy noise: exact integer draws from the entropy of the operating system, no seed.
 
 Noise is drawn before and apart from the sums it is added to, so nothing here depends on a private value.
-Discrete Laplace and Gaussian draws are OpenDP's; `secrets` gives the uniform integers of the cube.
+Discrete Laplace and Gaussian draws are OpenDP's; `secrets` gives the uniform integers of the cube and the digits of the ball.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import PlanError
-from smoothsynth.privacy import cube_scale, gaussian_sigma, laplace_scale
+from smoothsynth.privacy import ball_scale, cube_scale, gaussian_sigma, laplace_scale
+from smoothsynth.private.ball import draw_ball
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +38,15 @@ def add_cube_noise(sums: Sequence[int], *, sensitivity: float, epsilon: float) -
     K-norm mechanism of the cube. Proof: docs/proofs/cube-mechanism.md.
     """
     return _add(sums, _draw_cube(len(sums), cube_scale(sensitivity, epsilon)))
+
+
+def add_ball_noise(sums: Sequence[int], *, sensitivity: float, epsilon: float) -> list[int]:
+    """Add one joint draw of density proportional to exp(-|z|_2 / scale), rounded: exactly epsilon-private.
+
+    scale = sensitivity / epsilon rounded up, sensitivity in the L2 norm. Hardt and Talwar 2010, the K-norm mechanism
+    of the ball. Proof: docs/proofs/ball-mechanism.md.
+    """
+    return _add(sums, _draw_ball(len(sums), ball_scale(sensitivity, epsilon)))
 
 
 def add_laplace_noise(sums: Sequence[int], *, sensitivity: float, epsilon: float) -> list[int]:
@@ -73,6 +83,11 @@ def _draw_cube(count: int, scale: float) -> list[int]:
     while not all(secrets.randbelow(2 * radius + 2 * i) <= 2 * radius for i in range(1, count + 1)):
         radius = sum(_draw_geometric(count + 1, scale))
     return [secrets.randbelow(2 * radius + 1) - radius for _ in range(count)]
+
+
+def _draw_ball(count: int, scale: float) -> list[int]:
+    """Draw a rounded point of density proportional to exp(-|z|_2 / scale)."""
+    return draw_ball(count, scale, below=secrets.randbelow)
 
 
 def _draw_geometric(count: int, scale: float) -> list[int]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _NOISE = {
     "cube": "noise uniform in a random cube",
+    "ball": "noise in a random direction, of random length",
     "discrete laplace": "two-sided geometric (discrete Laplace) noise",
     "discrete gaussian": "discrete Gaussian noise",
     "stable histogram": "two-sided geometric (discrete Laplace) noise on counts, rare values left out",

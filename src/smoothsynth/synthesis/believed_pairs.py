@@ -23,14 +23,18 @@ _OWN_SQUARES = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """First and second moments of standardised rows, the noise of a pair and of a mean, and of means released before."""
+    """First and second moments of standardised rows, the noise of a pair and of a mean, and of means released before.
+
+    `normal` if the noise of pairs is, or is but for its length, which is nearly certain; `pure` if epsilon is.
+    """
 
     means: Array
     squares: Array
     noise: float
     mean_noise: float
     known: Array
-    gaussian: bool
+    normal: bool
+    pure: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +83,8 @@ def unpack(noisy: NoisyMoments, length: float, *, known: Array) -> Seen:
             (i, _), (j, _) = term
             squares[i, j] = squares[j, i] = value * spread
             noise = deviation * spread
-    return Seen(means, squares, noise, mean_noise, known, noisy.measurement.multiplier is not None)
+    normal = noisy.measurement.mechanism in ("discrete gaussian", "ball")
+    return Seen(means, squares, noise, mean_noise, known, normal, noisy.measurement.multiplier is None)
 
 
 def targets(
@@ -105,12 +110,12 @@ def targets(
     second = np.maximum(squares + together * common * expected + own * (difference - common), 0.05 * squares)
     rest = (seen.squares - np.outer(seen.means, seen.means) - covariance) * free
     variances = np.maximum(second - first**2, np.maximum(0.05 * squares, 0.7 * noise))
-    found = denoise(rest, noise, gaussian=seen.gaussian)
+    found = denoise(rest, noise, normal=seen.normal)
     wanted = found if tied is None else tied + found
     return Target(
         worth,
         second,
-        None if seen.gaussian else np.diag(seen.squares),
+        np.diag(seen.squares) if seen.pure else None,
         expected,
         together,
         own,

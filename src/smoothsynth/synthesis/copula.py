@@ -44,7 +44,7 @@ class CutMoments:
     `worth` is what a mean tells beside what was known `before`, from 0 to 1. In units of the cube: `units` are those of the
     view, `noise` is that of the means, `before` are the model's means before.
     In units of the view: `covariance`, what was `believed` of it off the diagonal, and `pair_noise`, the noise of a product;
-    it is Gaussian or not. `loose` is the noise of the common scale of all variances, relative to it: rows that are cut tell
+    it is `normal` or not. `loose` is the noise of the common scale of all variances, relative to it: rows that are cut tell
     little of it.
     """
 
@@ -57,7 +57,7 @@ class CutMoments:
     covariance: Array
     believed: Array
     pair_noise: float
-    gaussian: bool
+    normal: bool
     loose: float
 
     def length(self, columns: Columns) -> float:
@@ -82,7 +82,7 @@ class CutMoments:
         _, _, covariance = _moments(self.view.of(rows), weights)
         noise = self.pair_noise * self.length(columns) ** 2
         back = covariance + (self.believed - covariance) * free / (1.0 + (noise / _CLEAR) ** 2)
-        return back + denoise((self.covariance - back) * free, self.pair_noise, gaussian=self.gaussian)
+        return back + denoise((self.covariance - back) * free, self.pair_noise, normal=self.normal)
 
     def missing_correlation(self, wanted: Array, rows: Array, weights: Array, free: Array) -> Array:
         """Return what weighted rows lack in correlation to have this covariance through the view."""
@@ -148,7 +148,7 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
         (seen.squares - np.outer(seen.means, seen.means)) / length**2,
         target.covariance / length**2,
         seen.noise / length**2,
-        seen.gaussian,
+        seen.normal,
         loose,
     )
     return Dependence(columns, correlation, cut)

@@ -29,13 +29,13 @@ _SPLITS, _SPLIT = 6, 0.5
 _MOST_SCALED = 1.25
 
 
-def denoise(matrix: Array, noise: float, *, gaussian: bool = True) -> Array:
+def denoise(matrix: Array, noise: float, *, normal: bool = True) -> Array:
     """Return what is left of a matrix with noise of that deviation off the diagonal, by the reading that predicts better.
 
     Normal noise can be split: with e as large as the noise and independent of it, Y + a e and Y - e/a are independent
     of each other, so what is read from the first may be judged by the second (Oliveira, Lei and Tibshirani 2021).
     """
-    if not gaussian or len(matrix) < 3:
+    if not normal or len(matrix) < 3:
         return _as_large(spread(matrix, noise), matrix, noise)
     drawing, off = generator(0), ~np.eye(len(matrix), dtype=bool)
     losses = np.zeros(2)

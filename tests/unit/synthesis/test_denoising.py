@@ -60,7 +60,7 @@ def test_a_factor_that_no_entry_shows_is_found():
 def test_noise_that_is_not_normal_is_not_split():
     d, rng = 100, np.random.default_rng(4)
     seen = pairs(d) + noise_of(rng, d)
-    assert scale_of(denoise(seen, 1.0, gaussian=False), spread(seen, 1.0)) == pytest.approx(1.25)
+    assert scale_of(denoise(seen, 1.0, normal=False), spread(seen, 1.0)) == pytest.approx(1.25)
 
 
 def test_what_is_kept_is_as_large_as_the_signal():
