@@ -146,6 +146,10 @@ class View:
         self.shorten(seen)
         return seen.T / LATTICE
 
+    def of_knots(self, coordinate: int) -> NDArray[np.float64]:
+        """Return what one coordinate is seen as at its knots."""
+        return self.knots[coordinate] / LATTICE
+
     def uncut(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return points of the cube as they would be seen if no row were cut."""
         return self._bent(points).T / LATTICE

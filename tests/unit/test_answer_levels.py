@@ -197,7 +197,8 @@ def test_a_ratio_of_nothing_measured_is_all_that_is_possible(people):
     asked = Asked.of(poor, ["bmi"])
     place = SCHEMA.coordinates_of("bmi").start
     found = bounded_ratio(knowledge_of(poor), "bmi", lambda p: p[:, place], asked.there, confidence=0.95)
-    assert (found.low, found.high) == (-1.0, 1.0)
+    # Noise is drawn afresh, and may leave a little room at an end.
+    assert (found.low, found.high) == pytest.approx((-1.0, 1.0), abs=1e-3)
 
 
 def test_a_mean_of_a_group_stays_within_the_public_bounds(people):

@@ -18,7 +18,7 @@ from smoothsynth.schema import Category
 from smoothsynth.synthesis.constraints import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,11 +30,15 @@ if TYPE_CHECKING:
 _EVEN = 257
 _CROWDED = 256
 _MOST_STEPS = 60
+# Where that is not enough, agreement is first asked for within so many times the variance.
+_LOOSER = (1e4, 1e3, 1e2, 10.0, 1.0)
 # No level and no mark is ever thought impossible, and none certain.
 LEAST_SHARE = 1e-4
 # Before anything is known, a tenth of a column that may have missing values is missing.
 FLAT_MISSING = 0.1
 _TINY = 1e-300
+# Half of the width of a cell that may hold a single value.
+_NARROW = 5e-5
 # The middle of a column leaves out so much at each end; that of a normal one has 0.63 of its variance.
 _OUTSIDE, _NORMAL_MIDDLE = 0.05, 0.63
 
@@ -107,6 +111,16 @@ class Columns:
         """Return the densities with a share of the base mixed in, so that no place is impossible."""
         return replace(self, masses=(1.0 - share) * self.masses + share * self.base)
 
+    def with_cells_at(self, places: Mapping[int, Array]) -> Columns:
+        """Return the same densities on a finer grid: with a narrow cell at each of these places of some lines."""
+        lines = []
+        for c in range(self.count):
+            used = np.count_nonzero(self.base[c])
+            line = _Line(self.places[c, :used], self.edges[c, : used + 1], self.base[c, :used], self.masses[c, :used])
+            lines.append(line.cut_at(places[c]) if c in places else line)
+        cells, edges, base, masses = _filled_up(lines)
+        return replace(self, places=cells, edges=edges, base=base, masses=masses)
+
     def middles(self) -> Array:
         """Return the distribution function at the middle of each cell."""
         return np.cumsum(self.masses, axis=1) - self.masses / 2.0
@@ -151,23 +165,45 @@ def flat_columns(schema: Schema) -> Columns:
     """Return flat densities on the cells of each coordinate: the values it can take, or a fine grid."""
     fine = _fine_grid()
     lines = list(_lines(schema, fine))
-    width = max(len(line.places) for line in lines)
-    places, edges = np.ones((len(lines), width)), np.ones((len(lines), width + 1))
-    base = np.zeros((len(lines), width))
-    for number, line in enumerate(lines):
-        places[number, : len(line.places)], edges[number, : len(line.edges)] = line.places, line.edges
-        base[number, : len(line.places)] = line.base
     exact = np.array([len(line.places) < len(fine) for line in lines])
     groups = Groups(schema.exclusive, schema.whole, schema.missing)
     limits = None if schema.rules is None else Limits(schema)
-    return Columns(places, edges, base, base, exact, groups, limits=limits)
+    return Columns(*_filled_up(lines), exact, groups, limits=limits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Line:
+    """The cells of one coordinate."""
+
     places: Array
     edges: Array
     base: Array
+    masses: Array
+
+    def cut_at(self, places: Array) -> _Line:
+        """Cut a narrow cell out at each place that lies within."""
+        ends = np.concatenate([places - _NARROW, places + _NARROW])
+        inside = ends[(ends > self.edges[0]) & (ends < self.edges[-1])]
+        edges = np.unique(np.concatenate([self.edges, inside]))
+        middles = (edges[1:] + edges[:-1]) / 2.0
+        cell = np.clip(np.searchsorted(self.edges, middles) - 1, 0, len(self.base) - 1)
+        parts = np.diff(edges) / np.diff(self.edges)[cell]
+        whole = parts == 1.0
+        return _Line(
+            np.where(whole, self.places[cell], middles), edges, self.base[cell] * parts, self.masses[cell] * parts
+        )
+
+
+def _filled_up(lines: Sequence[_Line]) -> tuple[Array, Array, Array, Array]:
+    """Return places, edges, base and masses of all lines, shorter ones filled up with empty cells at the upper bound."""
+    width = max(len(line.places) for line in lines)
+    places, edges = np.ones((len(lines), width)), np.ones((len(lines), width + 1))
+    base, masses = np.zeros((len(lines), width)), np.zeros((len(lines), width))
+    for number, line in enumerate(lines):
+        used = len(line.places)
+        places[number, :used], edges[number, : used + 1] = line.places, line.edges
+        base[number, :used], masses[number, :used] = line.base, line.masses
+    return places, edges, base, masses
 
 
 def _lines(schema: Schema, fine: Array) -> Iterator[_Line]:
@@ -177,14 +213,16 @@ def _lines(schema: Schema, fine: Array) -> Iterator[_Line]:
                 yield _value_line(column.levels(len(fine) - 1), fine)
             else:
                 share = 1.0 / column.dimensions if role == "level" else FLAT_MISSING
-                yield _Line(np.array([0.0, 1.0]), np.array([-1.0, 0.5, 1.0]), np.array([1.0 - share, share]))
+                base = np.array([1.0 - share, share])
+                yield _Line(np.array([0.0, 1.0]), np.array([-1.0, 0.5, 1.0]), base, base)
 
 
 def _value_line(levels: Array | None, fine: Array) -> _Line:
     places = fine if levels is None else levels
     edges = np.concatenate([[-1.0], (places[1:] + places[:-1]) / 2.0, [1.0]])
     # A value of a column that has few counts once; a cell of the fine grid counts by its width.
-    return _Line(places, edges, np.diff(edges) / 2.0 if levels is None else np.full(len(places), 1.0 / len(places)))
+    base = np.diff(edges) / 2.0 if levels is None else np.full(len(places), 1.0 / len(places))
+    return _Line(places, edges, base, base)
 
 
 def tilt(columns: Columns, functions: Array, values: Array, scale: Array, *, base: Array | None = None) -> Columns:
@@ -214,14 +252,27 @@ class _Tilt:
     possible: NDArray[np.bool_]
 
     def solve(self) -> tuple[Array, bool, int]:
+        """Return densities, whether they agree as they should, and the steps taken.
+
+        Where Newton's method does not come to an end, it begins with looser agreement, and goes from there step by step.
+        """
+        _, masses, converged, steps = self._minimise(np.zeros_like(self.values))
+        if converged:
+            return masses, True, steps
         dual = np.zeros_like(self.values)
+        for looser in _LOOSER:
+            dual, masses, converged, more = replace(self, penalty=looser * self.penalty)._minimise(dual)
+            steps += more
+        return masses, converged, steps
+
+    def _minimise(self, dual: Array) -> tuple[Array, Array, bool, int]:
         objective, masses = self._at(dual)
         for taken in range(1, _MOST_STEPS + 1):
             step, slope = self._newton(dual, masses)
             if float(-slope.min()) < 1e-9:
-                return masses, True, taken
+                return dual, masses, True, taken
             dual, objective, masses = self._descend(dual, step, slope, objective)
-        return masses, False, _MOST_STEPS
+        return dual, masses, False, _MOST_STEPS
 
     def _at(self, dual: Array) -> tuple[Array, Array]:
         logits = np.where(self.possible, self.log_base + np.einsum("dq,dqg->dg", dual, self.functions), -np.inf)

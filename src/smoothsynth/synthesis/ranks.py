@@ -17,6 +17,7 @@ from smoothsynth.synthesis.columns import tilt
 from smoothsynth.synthesis.looks import FLAT_SHARE
 from smoothsynth.synthesis.low_moments import UNKNOWN, first_moments
 from smoothsynth.synthesis.shares import learn_shares, missing_share, where_there
+from smoothsynth.view import knot_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
+    from smoothsynth.view import View
 
     Array = NDArray[np.float64]
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 _LOOSE, _LOOSE_COUNTS, _MOST_LOOSE = 4.0, 3.0, 0.3
 # First moments, which ranks were seen through, are held within so many times their noise.
 _LOOSE_FIRST = 9.0
+# A soft count that holds so many times its share of a column may hold a single value.
+_CROWDED = 5.0
 # A flat share is kept of every column, for what noise may hide: this part of the noise of the first cosine, at most so much.
 _HIDDEN, _MOST_FLAT = 0.25, 0.03
 
@@ -48,9 +52,15 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
     if not lines:
         return columns
     values, deviations = _released(columns, noisy)
-    ranks, counts, loose = columns.mixed(FLAT_SHARE).middles(), values.shape[1], _LOOSE
+    view = noisy.measurement.view
+    if view is None:
+        raise ValueError("ranks are measured through a view")
+    counts, loose = values.shape[1], _LOOSE
     degrees = np.arange(1, counts + 1)
-    if noisy.measurement.view is None or noisy.measurement.view.counts is None:
+    if view.counts is not None:
+        columns = columns.with_cells_at({c: _crowded(view, c, values[c]) for c in lines if not columns.exact[c]})
+    ranks = columns.mixed(FLAT_SHARE).middles()
+    if view.counts is None:
         functions = np.cos(np.pi * ranks[:, None, :] * degrees[:, None])
     else:
         cosines = np.cos(np.pi * degrees[:-1, None] * (degrees - 0.5) / counts)
@@ -67,6 +77,17 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
     values, deviations = np.hstack([values, moments]), np.hstack([deviations, trust * noise])
     shares = {mark: columns.share(mark) for mark in columns.groups.marks}
     return tilt(start, functions, values, deviations).with_shares(shares)
+
+
+def _crowded(view: View, coordinate: int, shares: Array) -> Array:
+    """Return the places where soft counts have their peaks that hold many times their share of a coordinate.
+
+    Between two peaks counts are straight lines, so cells on both sides can make up what a single value in between counts.
+    Near a peak they cannot: if rows crowd on such a value and noise is small, everything else would be bent to make up for
+    what lacks. So there is to be a cell at the peak itself.
+    """
+    peaks = (2.0 * np.arange(len(shares)) + 1.0) / len(shares) - 1.0
+    return np.interp(peaks[shares * len(shares) > _CROWDED], view.of_knots(coordinate), knot_places())
 
 
 def rank_noise(noisy: NoisyMoments | None) -> float:

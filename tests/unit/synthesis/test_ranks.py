@@ -2,14 +2,17 @@
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import term_feature
+from smoothsynth.basis import pooled, term_feature
 from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.synthesis import columns as columns_module
+from smoothsynth.synthesis import ranks
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.looks import rank_view
 from smoothsynth.synthesis.low_moments import learn_low
@@ -165,3 +168,86 @@ def test_rare_values_far_off_are_not_forgotten():
         return float(np.mean(np.abs(np.array(spreads) - true.deviations()[0])))
 
     assert error(low) < 0.7 * error([])
+
+
+def mostly_one_value(spread, rows, counts, *, seed):
+    """Return what a pure release tells of columns of which 60 to 69 % are on -0.8, the rest above it, and their values."""
+    normal = np.array([NormalDist().inv_cdf(level) for level in (np.arange(4000) + 0.5) / 4000])
+    line = np.clip(np.maximum(spread * normal - 0.5, 0.0) * 0.4 - 0.8, -1.0, 1.0)
+    points, noise = np.tile(line[:, None], (1, COLUMNS)), np.random.default_rng(seed)
+
+    def noisy(measurement):
+        values = measurement.evaluate(points).mean(axis=0)
+        values += noise.laplace(size=len(values)) / math.sqrt(2) * measurement.deviations(rows)
+        return NoisyMoments(
+            measurement, rows, tuple(map(int, np.rint(values * rows * np.array(measurement.weights, dtype=float))))
+        )
+
+    means = tuple(term_feature((c, 1)) for c in range(COLUMNS))
+    square = (pooled(2, range(COLUMNS)),)
+    low = [
+        noisy(Measurement("means", means, "cube", epsilon=0.17)),
+        noisy(Measurement("square", square, "discrete laplace", epsilon=0.07)),
+    ]
+    model = learn_low(flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})), low)
+    soft = tuple(term_feature((c, j)) for j in range(1, counts + 1) for c in range(COLUMNS))
+    ranks = noisy(Measurement("ranks", soft, "discrete laplace", epsilon=0.4, view=rank_view(model, counts)))
+    return model, ranks, low, line
+
+
+def error_of(columns, line):
+    levels = (np.arange(len(line)) + 0.5) / len(line)
+    return float(np.mean([np.abs(columns.quantiles(c, levels) - line).mean() for c in range(COLUMNS)]))
+
+
+@pytest.mark.parametrize(
+    ("spread", "rows", "most"), [(1.0, 100_000, 0.003), (1.0, 300_000, 0.0015), (2.0, 300_000, 0.002)]
+)
+def test_rows_that_crowd_on_one_value_do_not_bend_the_rest(spread, rows, most, monkeypatch):
+    """The grid has cells of 1/128. A value near the peak of a soft count could not be told, and more rows made it worse."""
+    model, released, low, line = mostly_one_value(spread, rows, 59 if rows == 100_000 else 80, seed=1)
+    learned = learn_ranks(model, released, low)
+    assert learned.converged
+    assert error_of(learned, line) < most
+    monkeypatch.setattr(ranks, "_CROWDED", math.inf)
+    assert error_of(learned, line) < 0.5 * error_of(learn_ranks(model, released, low), line)
+
+
+def test_narrow_cells_leave_a_density_as_it_is():
+    true, levels = shaped(two_peaks), np.linspace(0.001, 0.999, 999)
+    cut = true.with_cells_at({0: np.array([-0.4, 0.1, 0.99999]), 3: np.array([0.5])})
+    assert cut.masses.shape[1] > true.masses.shape[1]
+    for c in range(COLUMNS):
+        np.testing.assert_allclose(cut.quantiles(c, levels), true.quantiles(c, levels), atol=1e-12)
+    np.testing.assert_allclose(cut.means(), true.means(), atol=1e-4)
+    np.testing.assert_allclose(cut.masses.sum(axis=1), 1.0)
+    np.testing.assert_allclose(cut.base.sum(axis=1), 1.0)
+    narrow = int(np.argmin(np.abs(cut.places[0] + 0.4)))
+    assert cut.places[0, narrow] == pytest.approx(-0.4, abs=1e-12)
+    assert cut.edges[0, narrow + 1] - cut.edges[0, narrow] < 2e-4
+    assert np.all(np.diff(cut.edges, axis=1) >= 0.0)
+    # Lines that are not cut keep their cells, and are filled up with empty ones.
+    np.testing.assert_array_equal(cut.places[1, : true.places.shape[1]], true.places[1])
+    assert not cut.base[1, true.places.shape[1] :].any()
+
+
+def test_lines_of_few_values_keep_them():
+    columns = flat_columns(ss.Schema({"x": ss.Number(-1, 1), "n": ss.Integer(0, 5), "k": ss.Category(["a", "b"])}))
+    cut = columns.with_cells_at({0: np.array([0.25])})
+    np.testing.assert_array_equal(cut.places[1, :6], columns.places[1, :6])
+    assert np.count_nonzero(cut.base[1]) == 6
+    assert cut.share(2) == columns.share(2)
+    assert cut.quantiles(1, np.array([0.01, 0.99])).tolist() == columns.quantiles(1, np.array([0.01, 0.99])).tolist()
+
+
+def test_where_newtons_method_does_not_end_it_begins_with_looser_agreement(monkeypatch):
+    """Without cells at the peaks, what was released cannot be had: 60 steps from the start led nowhere."""
+    monkeypatch.setattr(ranks, "_CROWDED", math.inf)
+    model, released, low, line = mostly_one_value(1.0, 300_000, 80, seed=1)
+    learned = learn_ranks(model, released, low)
+    assert learned.steps > 60
+    assert learned.converged
+    monkeypatch.setattr(columns_module, "_LOOSER", (1.0,))
+    stuck = learn_ranks(model, released, low)
+    assert not stuck.converged
+    assert error_of(learned, line) < error_of(stuck, line)
