@@ -12,7 +12,7 @@ from smoothsynth.commands import console, in_words, progress_bar
 
 @in_words
 def audit(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer trials: under a minute, weaker bounds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer trials: about a minute, weaker bounds.")] = False,
     trials: Annotated[
         Optional[int], typer.Option(min=1_000, help="Trials on each table [default: 10,000; with --quick 1,500].")
     ] = None,
