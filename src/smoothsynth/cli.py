@@ -65,6 +65,10 @@ BoundsShareOption = Annotated[
 LevelsShareOption = Annotated[
     float, typer.Option(help="The share of epsilon that finds levels which the schema calls private.")
 ]
+ChosenOption = Annotated[
+    int | None,
+    typer.Option(help="How many pairs of columns to find that the model has most wrong [default: as many as pay]."),
+]
 FocusOption = Annotated[str, typer.Option(help="Lean towards queries, marginals, correlations, or stay balanced.")]
 EngineOption = Annotated[
     str | None, typer.Option(help="Where the rows are summed: local, spark or dask; the result is the same bits.")
@@ -139,6 +143,7 @@ def plan(
     rows_per_person: PersonOption = 1,
     bounds_share: BoundsShareOption = 0.1,
     levels_share: LevelsShareOption = 0.1,
+    chosen_pairs: ChosenOption = None,
     target_error: Annotated[
         float | None, typer.Option(help="Also say which epsilon, or how many rows, would keep all noise below this.")
     ] = None,
@@ -165,6 +170,7 @@ def plan(
         "rows_per_person": rows_per_person,
         "bounds_share": bounds_share,
         "levels_share": levels_share,
+        "chosen_pairs": chosen_pairs,
     }
     made = make_plan(described, rows, epsilon=epsilon, synthetic_rows=size, **choices)
     needed: dict[str, float | None] = {}
@@ -209,6 +215,7 @@ def release(
     rows_per_person: PersonOption = 1,
     bounds_share: BoundsShareOption = 0.1,
     levels_share: LevelsShareOption = 0.1,
+    chosen_pairs: ChosenOption = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The data set's ledger: refused if too little is left, else recorded there.")
     ] = None,
@@ -255,6 +262,7 @@ def release(
                 rows_per_person=rows_per_person,
                 bounds_share=bounds_share,
                 levels_share=levels_share,
+                chosen_pairs=chosen_pairs,
                 progress=progress,
                 ledger=ledger,
                 label=output.name,

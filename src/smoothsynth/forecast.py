@@ -91,7 +91,11 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     for m in plan.measurements:
         low, high = np.min(m.deviations(plan.rows)), np.max(m.deviations(plan.rows))
         spread = f"{low:.4f}" if high < low * 1.001 else f"{low:.4f} to {high:.4f}"
-        measured.add_row(m.purpose, f"{len(m.features):,}", m.mechanism, spread, cost_of(m.charge()))
+        for found in m.charges[:-1]:
+            blur = f"{found.deviation / (plan.rows * FULL_WEIGHT):.4f}"
+            measured.add_row(found.purpose, f"{found.coordinates:,}", found.mechanism, blur, cost_of(found))
+        charge = m.charge()
+        measured.add_row(m.purpose, f"{charge.coordinates:,}", m.mechanism, spread, cost_of(charge))
     if plan.subspace is not None:
         charge = plan.subspace.charge()
         cost = cost_of(charge)

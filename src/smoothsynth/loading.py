@@ -38,6 +38,7 @@ RECEIPT_SHAPE = {"format": int, "software": str, "rows": int, "rows_per_person":
 _NOISE = {"purpose": str, "epsilon": _MAYBE, "multiplier": _MAYBE, "rows_per_person": int, "rows": int}
 _MOMENTS = {**_NOISE, "mechanism": str, "features": [[[[int]]]], "weights": [int], "integers": [int],
             "view": ({"knots": [[int]], "radius": _MAYBE, "pooled": bool}, None)}  # fmt: skip
+_CHOICE = ({"count": int, "multiplier": float, "expected": [[int]]}, None)
 # Since columns have types; earlier releases have only values.
 _MARKS = {"exclusive": [[int]], "binary": [int]}
 _FOUND = {"asked": dict, "rounds": [{**_MOMENTS, **_MARKS}],
@@ -86,6 +87,7 @@ def read_moments(folder: Path) -> tuple[tuple[NoisyMoments, ...], NoisySubspace 
         raise ReleaseError(f"{MOMENTS_FILE} must have format {FORMAT} and at most {MOST_CHARGES:,} measurements.")
     for m in document["moments"]:
         check_shape({key: m.get(key, []) for key in _MARKS}, _MARKS, "moments")
+        check_shape(m.get("choice"), _CHOICE, "choice of pairs")
     moments = tuple(NoisyMoments.from_dict(m) for m in document["moments"])
     for m in moments:
         _check_figures((*m.integers, *m.measurement.weights))
@@ -101,6 +103,7 @@ def read_earlier(folder: Path, moments: tuple[NoisyMoments, ...]) -> tuple[Noisy
     """Read the moments of the release whose views were kept, if there is one: the same features, the same views."""
     facts = read_json(folder, MOMENTS_FILE).get("earlier", [])
     check_shape(facts, [_MOMENTS], "earlier moments")
+    check_shape([m.get("choice") for m in facts], [_CHOICE], "choice of pairs")
     earlier = tuple(NoisyMoments.from_dict(m) for m in facts[:MOST_CHARGES])
     for m in earlier:
         _check_figures((*m.integers, *m.measurement.weights))
@@ -166,7 +169,7 @@ def _check_agreement(
             "The receipt's schema must be the one that follows from the counts in the search; it is not."
         )
     charges = [] if search is None else list(search.charges)
-    charges += [m.measurement.charge() for m in moments]
+    charges += [charge for m in moments for charge in m.measurement.charges]
     charges += [subspace.measurement.charge()] * subspace.measurement.iterations if subspace else []
     if len(charges) != len(receipt.charges) or not all(map(_same, charges, receipt.charges)):
         raise ReleaseError("The receipt's charges must be those of the moments, one for one; they are not.")

@@ -11,13 +11,15 @@ so the moment is estimated by Z_r / (n w_r), and one row moves floor(...) by at 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothsynth import privacy
 from smoothsynth.basis import Feature, Term
+from smoothsynth.choice import PRODUCTS, PairChoice
 from smoothsynth.errors import PlanError
 from smoothsynth.lattice import LATTICE
 from smoothsynth.sensitivity import (
@@ -34,7 +36,7 @@ from smoothsynth.sensitivity import (
 )
 from smoothsynth.soft_counts import check_counts, count_values
 from smoothsynth.view import View, evaluate_through
-from smoothsynth.waves import check_waves, coordinate_of
+from smoothsynth.waves import WAVES, check_waves, coordinate_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +62,9 @@ class Measurement:
     `epsilon` is the pure cost of the cube, ball and Laplace mechanisms; `multiplier` is noise over L2
     sensitivity of the Gaussian one. `weights` are whole numbers, FULL_WEIGHT for an unscaled feature. Coordinates named
     in `binary` are 0 or 1 in every row, and at most one of each group of `exclusive` is 1: facts of the schema.
+
+    With a `choice`, features are the products of waves of all pairs of columns that can be chosen, and of those that were
+    chosen once they are; noise is that of as many pairs as are chosen.
     """
 
     purpose: str
@@ -72,6 +77,7 @@ class Measurement:
     view: View | None = None
     exclusive: tuple[tuple[int, ...], ...] = ()
     binary: tuple[int, ...] = ()
+    choice: PairChoice | None = None
 
     def __post_init__(self) -> None:
         if not self.weights:
@@ -92,6 +98,8 @@ class Measurement:
             check_counts(self.features, self._counted)
         if self._waved:
             check_waves(self.features)
+        if self.choice is not None:
+            self._check_choice(self.choice)
         if min(self.weights) < 1 or self.rows_per_person < 1:
             raise PlanError("Weights and rows_per_person are whole numbers of at least 1.")
         grouped = [c for group in self.exclusive for c in group]
@@ -119,7 +127,8 @@ class Measurement:
         # Soft counts are whole numbers to begin with.
         exact_lattice = self._counted is not None
         slack = [
-            1.0 + (0.0 if exact_lattice else 2.0 * self.rows_per_person * w * _rounding(f)) for f, w in self._pairs
+            1.0 + (0.0 if exact_lattice else 2.0 * self.rows_per_person * w * _rounding(f))
+            for f, w in islice(self._pairs, self._released)
         ]
         if self.mechanism == "discrete laplace":
             exact, extra = self._l1(), math.fsum(slack)
@@ -133,9 +142,23 @@ class Measurement:
             self.purpose,
             self.mechanism,
             sensitivity=self.sensitivity,
-            coordinates=len(self.features),
+            coordinates=self._released,
             epsilon=self.epsilon,
             multiplier=self.multiplier,
+        )
+
+    @property
+    def charges(self) -> tuple[privacy.Charge, ...]:
+        """All that it costs, in order: that of the choice, if there is one, comes first."""
+        return (self.charge(),) if self.choice is None else (self.choice.charge(), self.charge())
+
+    def chosen(self, pairs: Sequence[int]) -> Measurement:
+        """Return the measurement of these pairs of those that can be chosen, in their order."""
+        places = [PRODUCTS * pair + k for pair in sorted(pairs) for k in range(PRODUCTS)]
+        return replace(
+            self,
+            features=tuple(self.features[place] for place in places),
+            weights=tuple(self.weights[place] for place in places),
         )
 
     def evaluate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -145,6 +168,26 @@ class Measurement:
     def deviations(self, rows: int) -> NDArray[np.float64]:
         """Return the standard deviation of the noise of each moment."""
         return self.charge().deviation / (rows * np.array(self.weights, dtype=np.float64))
+
+    @property
+    def _released(self) -> int:
+        """How many sums are released."""
+        return len(self.features) if self.choice is None else PRODUCTS * self.choice.count
+
+    def _check_choice(self, choice: PairChoice) -> None:
+        """Refuse a choice among anything but products of waves, the four of two columns in a row, all weighted alike."""
+        used = [[coordinate_of(wave) for wave, _ in feature.terms[0]] for feature in self.features]
+        fours = [used[start : start + PRODUCTS] for start in range(0, len(used), PRODUCTS)]
+        together = all(len(four) == PRODUCTS and all(pair == four[0] for pair in four) for four in fours)
+        if not self._waved or not together or any(len(pair) != 2 for pair in used):
+            raise PlanError("Pairs are chosen among products of waves of two columns, the four of a pair in a row.")
+        if set(self.weights) != {FULL_WEIGHT} or self.multiplier is None or len(fours) < choice.count:
+            raise PlanError("Pairs are chosen among as many or more, with Gaussian noise and without weights.")
+        if choice.rows_per_person != self.rows_per_person:
+            raise PlanError("Choosing and measuring must protect as many rows of a person.")
+        waves = WAVES * (0 if self.view is None else len(self.view.knots))
+        if choice.expected is not None and len(choice.expected) != waves:
+            raise PlanError("What is expected must be of the waves that the view sees.")
 
     def _coordinates(self) -> set[int]:
         return {c for feature in self.features for term in feature.terms for c, _ in term}
@@ -169,6 +212,9 @@ class Measurement:
         return bound if radius is None else min(bound, short_rows_l1(self.features, self.weights, radius=radius))
 
     def _l2(self) -> float:
+        if self.choice is not None:
+            # Whichever pairs are chosen: the four products of one move by at most 2 in length (section 13).
+            return 2.0 * FULL_WEIGHT * math.sqrt(self.choice.count)
         if self._counted:
             return soft_counts_l2(self.features, self.weights, self._marks.groups())
         if self._waved:
@@ -260,12 +306,14 @@ class NoisyMoments:
             "view": None if m.view is None else m.view.as_dict(),
             "exclusive": [list(group) for group in m.exclusive],
             "binary": list(m.binary),
+            **({} if m.choice is None else {"choice": m.choice.as_dict()}),
         }
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> NoisyMoments:
         """Read what `as_dict` wrote."""
         features = tuple(Feature(tuple(_term(t) for t in terms)) for terms in facts["features"])
+        together, choice = int(facts["rows_per_person"]), facts.get("choice")
         measurement = Measurement(
             purpose=str(facts["purpose"]),
             features=features,
@@ -273,10 +321,11 @@ class NoisyMoments:
             epsilon=facts["epsilon"],
             multiplier=facts["multiplier"],
             weights=tuple(int(w) for w in facts["weights"]),
-            rows_per_person=int(facts["rows_per_person"]),
+            rows_per_person=together,
             view=None if facts["view"] is None else View.from_dict(facts["view"]),
             exclusive=tuple(tuple(int(c) for c in group) for group in facts.get("exclusive", ())),
             binary=tuple(int(c) for c in facts.get("binary", ())),
+            choice=None if choice is None else PairChoice.from_dict(choice, rows_per_person=together),
         )
         return cls(measurement, int(facts["rows"]), tuple(int(z) for z in facts["integers"]))
 

@@ -64,14 +64,21 @@ def plan_html(plan: Plan) -> str:
     ]
     if plan.discovery is not None:
         facts.append(("first", " ".join(plan.discovery.sentences(plan.rows))))
-    noises = [float(np.max(m.deviations(plan.rows))) for m in plan.measurements[:MOST_COLUMNS]]
-    largest = max(noises, default=0.0)
+    described = plan.as_dict()["measurements"]
+    shown = described[:MOST_COLUMNS]
+    largest = max((one["noise_of_a_moment"] for one in shown), default=0.0)
     rows = [
-        (_text(m.purpose, 90), f"{len(m.features):,}", _text(m.mechanism), f"{noise:.4f}", _bar(noise, largest))
-        for m, noise in zip(plan.measurements, noises, strict=False)
+        (
+            _text(one["purpose"], 90),
+            f"{one['coordinates']:,}",
+            _text(one["mechanism"]),
+            f"{one['noise_of_a_moment']:.4f}",
+            _bar(one["noise_of_a_moment"], largest),
+        )
+        for one in shown
     ]
     headings = ("measured", "moments", "mechanism", "largest noise (sd)", "")
-    return _page(head, facts, headings, rows, hidden=len(plan.measurements) - len(noises))
+    return _page(head, facts, headings, rows, hidden=len(described) - len(shown))
 
 
 def _page(

@@ -231,7 +231,8 @@ def _store(planned: Plan, made: Release, keeping: Keeping) -> Store:
     anew = {"schema", "rows", "budget", "measurements", "subspace", "synthetic_rows", "discovery"}
     choices = {field.name: getattr(planned, field.name) for field in fields(planned) if field.name not in anew}
     kept = Kept(planned.schema, planned.rows, choices, made.moments, made.receipt.charges, keeping.batches)
-    return Store(kept, keeping.kept)
+    # Of pairs that could be chosen, only those that were are measured again.
+    return Store(kept, tuple(s.only(noisy.features) for s, noisy in zip(keeping.kept, made.moments, strict=True)))
 
 
 def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:

@@ -10,9 +10,10 @@ import numpy as np
 from smoothsynth.designs.auto import auto_design
 from smoothsynth.designs.focus import FOCUSES
 from smoothsynth.designs.paper import paper_design
+from smoothsynth.designs.shape import MOST_CHOSEN_FROM, Shape
 from smoothsynth.discovery.design import plan_discovery
 from smoothsynth.errors import PlanError
-from smoothsynth.moments import MOST_ROWS, Measurement
+from smoothsynth.moments import FULL_WEIGHT, MOST_ROWS, Measurement
 from smoothsynth.privacy import Budget, Charge, compose
 from smoothsynth.schema.closing import assumed
 
@@ -29,6 +30,8 @@ FITS = ("maximum entropy", "linear program")
 # More coordinates than this cannot be measured: at any sensible budget all would be noise.
 MOST_COORDINATES = 5_000
 _LEAST_CANDIDATES = 10_000
+# More pairs than this are not chosen one by one.
+MOST_ASKED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Plan:
         """What will be charged, in order."""
         products = (self.subspace.charge(),) * self.subspace.iterations if self.subspace else ()
         first = () if self.discovery is None else self.discovery.charges
-        return (*first, *(m.charge() for m in self.measurements), *products)
+        return (*first, *(charge for m in self.measurements for charge in m.charges), *products)
 
     @property
     def dimensions(self) -> int:
@@ -94,7 +97,7 @@ class Plan:
             "rows_per_person": self.rows_per_person,
             "focus": self.focus,
             **self._discovery_facts(),
-            "measurements": [_describe(m, self.rows) for m in self.measurements],
+            "measurements": [facts for m in self.measurements for facts in _describe(m, self.rows)],
             "candidates": {"kind": self.candidates, "count": self.candidate_count},
             "fit": self.fit,
             "synthetic_rows": self.synthetic_rows,
@@ -154,6 +157,7 @@ def plan(
     features: int | None = None,
     bounds_share: float = 0.1,
     levels_share: float = 0.1,
+    chosen_pairs: int | None = None,
 ) -> Plan:
     """Plan a release from public facts: the schema, the number of rows and the budget.
 
@@ -161,12 +165,15 @@ def plan(
     queries that matter (a Gaussian kernel of width s has K = s^2): rougher ones (small K) buy more degrees in each column;
     in `method="paper"` it is the K of its rules. `features` replaces the paper's number of lowest basis functions.
     `bounds_share` and `levels_share` of the budget find the bounds and levels that the schema calls "private", if any.
+    `chosen_pairs` is how many pairs of columns are found that the model has most wrong, and measured by themselves, in
+    place of the shapes of all pairs; by default this is done in wide tables where the number of rows allows it, 0 is never.
     """
     budget = Budget(epsilon, delta)
     known = assumed(schema)
     _check_counts(known, rows, synthetic_rows=synthetic_rows, rows_per_person=rows_per_person, smoothness=smoothness)
     _check_choice("method", method, METHODS)
     _check_choice("focus", focus, tuple(FOCUSES))
+    _check_chosen(known, chosen_pairs, method=method)
     size = synthetic_rows or rows
 
     def designed(rest: Budget) -> Design:
@@ -179,6 +186,7 @@ def plan(
                 size=size,
                 focus=focus,
                 smoothness=smoothness,
+                chosen=chosen_pairs,
                 weighed=candidates not in (None, "model") or fit not in (None, "maximum entropy"),
             )
         chosen = candidates or "ellipsoid"
@@ -255,13 +263,14 @@ def _candidates_for(design: Design) -> tuple[str, ...]:
     return CANDIDATES if design.subspace else tuple(c for c in CANDIDATES if c != "ellipsoid")
 
 
-def _describe(measurement: Measurement, rows: int) -> dict[str, Any]:
-    charge = measurement.charge()
-    return {
-        **charge.as_dict(),
-        "in_words": charge.sentence(),
-        "noise_of_a_moment": float(np.max(measurement.deviations(rows))),
-    }
+def _describe(measurement: Measurement, rows: int) -> list[dict[str, Any]]:
+    charges = measurement.charges
+    noises = [charges[0].deviation / (rows * FULL_WEIGHT)] * (len(charges) - 1)
+    noises.append(float(np.max(measurement.deviations(rows))))
+    return [
+        {**charge.as_dict(), "in_words": charge.sentence(), "noise_of_a_moment": noise}
+        for charge, noise in zip(charges, noises, strict=True)
+    ]
 
 
 def _check_counts(
@@ -283,6 +292,17 @@ def _check_counts(
     # A plan for a single person's rows is one that is made before the rows are counted.
     if schema.rules is not None and rows > rows_per_person:
         schema.rules.check_totals(schema.columns, rows)
+
+
+def _check_chosen(schema: Schema, chosen: int | None, *, method: str) -> None:
+    if not chosen and type(chosen) in (int, type(None)):
+        return
+    most = min(Shape.of(schema).choosable // 2, MOST_ASKED)
+    if type(chosen) is not int or not 0 < chosen <= most or method != "auto":
+        raise PlanError(
+            f"chosen_pairs must be a whole number from 0 to {most:,} with method='auto' for this schema (half of the pairs "
+            f"of up to {MOST_CHOSEN_FROM} columns of numbers that no constraint binds, {MOST_ASKED} at most), not {chosen!r}."
+        )
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -22,7 +22,16 @@ NEIGHBOURS = "Neighbouring tables: same number of rows, one row replaced."
 
 # Discrete Laplace noise on the counts of the values that occur; those below a threshold are not released.
 STABLE = "stable histogram"
-_NORMS = {"cube": "linf", "ball": "l2", "discrete laplace": "l1", "discrete gaussian": "l2", STABLE: "l1"}
+# The places of the largest of some scores, each with Gumbel noise; nothing else of them is released.
+MAXIMA = "noisy maxima"
+_NORMS = {
+    "cube": "linf",
+    "ball": "l2",
+    "discrete laplace": "l1",
+    "discrete gaussian": "l2",
+    STABLE: "l1",
+    MAXIMA: "linf",
+}
 _MOVES = {
     "linf": "no sum moves by more than {}",
     "l1": "the moves of all sums add up to at most {}",
@@ -32,6 +41,8 @@ _MOVES = {
 # docs/proofs/discrete-gaussian.md: sigma^2 exceeds that of a continuous Gaussian by tau^2 = 4; what then
 # still differs (2.1e-34 per coordinate, 1e-13 per floating-point evaluation) is below these margins.
 _TAU_SQUARED = 4
+# docs/proofs/noisy-maxima.md: pi/2, rounded up.
+_HALF_PI = Fraction(355, 226)
 _MARGIN = 1e-9
 _ROUNDING = 1e-13
 _EPSILON_RANGE = (1e-6, 1e4)
@@ -64,6 +75,7 @@ class Charge:
         cube, ball, discrete laplace:  sensitivity / scale <= epsilon
         discrete gaussian:             scale^2 >= (multiplier sensitivity)^2 + 4
         stable histogram:              sensitivity / scale <= epsilon,  and `delta` for a value that occurs once
+        noisy maxima:                  scale^2 >= pi/2 coordinates (multiplier sensitivity)^2
     """
 
     purpose: str
@@ -82,9 +94,11 @@ class Charge:
             raise BudgetError(f"A charge must be one of: {known}; found {self.mechanism} in {self.norm}.")
         if type(self.coordinates) is not int or self.coordinates < 1:
             raise BudgetError("A charge must say how many sums it releases: a whole number, at least 1.")
-        gaussian = self.mechanism == "discrete gaussian"
+        gaussian = self.mechanism in ("discrete gaussian", MAXIMA)
         if (self.epsilon is None) is not gaussian or (self.multiplier is None) is gaussian:
-            raise BudgetError("Gaussian noise must state a multiplier, other noise an epsilon; never both.")
+            raise BudgetError(
+                "Gaussian noise and noisy maxima must state a multiplier, other noise an epsilon; never both."
+            )
         for name in ("sensitivity", "scale", "multiplier" if gaussian else "epsilon"):
             object.__setattr__(self, name, _positive(getattr(self, name), name, error=BudgetError))
         object.__setattr__(self, "delta", _finite(self.delta, "delta", error=BudgetError))
@@ -95,13 +109,17 @@ class Charge:
 
     def _noise_suffices(self) -> bool:
         sensitivity, scale = Fraction(self.sensitivity), Fraction(self.scale)
+        if self.multiplier is not None and self.mechanism == MAXIMA:
+            return scale**2 >= _HALF_PI * self.coordinates * (Fraction(self.multiplier) * sensitivity) ** 2
         if self.multiplier is not None:
             return scale**2 >= (Fraction(self.multiplier) * sensitivity) ** 2 + _TAU_SQUARED
         return self.epsilon is not None and scale * Fraction(self.epsilon) >= sensitivity
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the noise on one sum, in lattice units."""
+        """The standard deviation of the noise on one sum, or on one score, in lattice units."""
+        if self.mechanism == MAXIMA:
+            return self.scale * math.pi / math.sqrt(6.0)
         if self.mechanism == "ball":
             return self.scale * _ball_factor(self.coordinates)
         factors = {"linf": _cube_factor(self.coordinates), "l1": math.sqrt(2), "l2": 1.0}
@@ -112,6 +130,8 @@ class Charge:
         moves = _MOVES[self.norm].format(f"{self.sensitivity:.12g}")
         if self.delta:
             return self._stable_sentence()
+        if self.mechanism == MAXIMA:
+            return self._maxima_sentence()
         if self.epsilon is not None:
             cost = f"costs epsilon = {self.epsilon:.12g} with delta = 0"
         else:
@@ -120,6 +140,14 @@ class Charge:
             f"{self.purpose}: {self.coordinates} integer sum{'s'[: self.coordinates - 1]} released with "
             f"{self.mechanism} noise of scale {self.scale:.12g} (standard deviation {self.deviation:.6g} on "
             f"each sum). When a row is replaced, {moves}; this {cost}. {NEIGHBOURS}"
+        )
+
+    def _maxima_sentence(self) -> str:
+        return (
+            f"{self.purpose}: the {self.coordinates} largest of all scores with Gumbel noise of scale {self.scale:.12g} are "
+            f"named, and nothing else of any score is released. When a row is replaced, no score moves by more than "
+            f"{self.sensitivity:.12g}; this counts as Gaussian noise of {self.multiplier:.12g} times the Euclidean length "
+            f"of a move. {NEIGHBOURS}"
         )
 
     def _stable_sentence(self) -> str:
@@ -164,6 +192,16 @@ def gaussian_sigma(sensitivity: float, multiplier: float) -> float:
     """Give sqrt((multiplier sensitivity)^2 + 4), rounded up; docs/proofs/discrete-gaussian.md has why."""
     length = _exact(sensitivity, "sensitivity") * _exact(multiplier, "multiplier")
     return _root_above(length**2 + _TAU_SQUARED)
+
+
+def maxima_scale(sensitivity: float, multiplier: float, *, count: int) -> float:
+    """Give sqrt(pi/2 count) multiplier sensitivity, rounded up: the Gumbel noise of `count` noisy maxima.
+
+    One maximum of scores that move by at most D has a loss within a range of 2 D / scale, and is no easier to tell apart
+    than two normal laws at a distance of sqrt(pi/2) D / scale; docs/proofs/noisy-maxima.md.
+    """
+    length = _exact(sensitivity, "sensitivity") * _exact(multiplier, "multiplier")
+    return _root_above(_HALF_PI * count * length**2)
 
 
 def stable_threshold(scale: float, delta: float) -> int:

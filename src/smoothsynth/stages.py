@@ -49,7 +49,8 @@ class Stages:
         measurement = self.planned.measurements[stage]
         if self.earlier:
             return replace(measurement, view=self.earlier[stage].measurement.view)
-        return replace(measurement, view=self.model.look(self.planned.looks[stage], measurement, self.planned.rows))
+        view = self.model.look(self.planned.looks[stage], measurement, self.planned.rows)
+        return self.model.offer(replace(measurement, view=view))
 
     def after(self, noisy: NoisyMoments) -> Stages:
         """Let the model learn from the moments of the next stage."""

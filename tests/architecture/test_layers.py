@@ -17,7 +17,7 @@ LAYERS = [
     ["schema", "basis", "privacy", "folder", "lattice"],
     ["soft_counts", "waves"],
     ["sensitivity"],
-    ["view"],
+    ["view", "choice"],
     ["moments"],
     ["subspace", "discovery"],
     ["designs", "study"],

@@ -15,8 +15,8 @@ from unittest.mock import patch
 import numpy as np
 
 import smoothsynth as ss
-from smoothsynth import moments, pipeline
-from smoothsynth.audit import found, mechanisms, releases
+from smoothsynth import choice, moments, pipeline
+from smoothsynth.audit import choosing, found, mechanisms, releases
 from smoothsynth.audit.case import Case, Finding
 from smoothsynth.audit.pairs import EDGE, pair
 from smoothsynth.audit.run import examine_all
@@ -60,6 +60,20 @@ def half_sensitivity():
     """Say that a row moves a feature by 1, not by 2: right for adding a row, wrong for replacing one."""
     exact = moments.Measurement.sensitivity.fget
     return patch.object(moments.Measurement, "sensitivity", property(lambda self: math.ceil(exact(self) / 2)))
+
+
+def half_choice():
+    """The same for how far two pairs of columns move."""
+    exact = choice.PairChoice.sensitivity.fget
+    return patch.object(choice.PairChoice, "sensitivity", property(lambda self: math.ceil(exact(self) / 2)))
+
+
+def free_choice():
+    """Charge only for what is measured, not for finding out what to measure."""
+    charge = Ledger.charge
+    return patch.object(
+        Ledger, "charge", lambda self, one: None if one.mechanism == "noisy maxima" else charge(self, one)
+    )
 
 
 def independent_cube():
@@ -202,6 +216,9 @@ MUTANTS = [
     Mutant("eigenvalues without noise", bare_eigenvalues, mechanisms._subspace_cases, 700),
     Mutant("bounds from the data", own_bounds, small_release, 3_000),
     Mutant("outliers refused", refused_outliers, mechanisms._cube_cases, 1_000),
+    Mutant("half the noise, maxima", lambda: half_noise("_maxima_sampler"), lambda: choosing.choosing_cases()[:2]),
+    Mutant("half the sensitivity of a choice", half_choice, lambda: choosing.choosing_cases()[2:], 6_000),
+    Mutant("a choice that is not charged", free_choice, lambda: choosing.choosing_cases()[2:], 6_000),
     Mutant("every level shown", no_threshold, lambda: found.found_cases()[:1], 4_000),
 ]
 

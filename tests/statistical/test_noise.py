@@ -7,6 +7,7 @@ same draws.
 """
 
 import inspect
+import itertools
 import math
 import os
 import random
@@ -19,7 +20,7 @@ import pytest
 from scipy.stats import beta, chi2, gamma
 
 from smoothsynth.errors import BudgetError, PlanError
-from smoothsynth.privacy import ball_deviation, ball_scale, cube_scale, gaussian_sigma, laplace_scale
+from smoothsynth.privacy import ball_deviation, ball_scale, cube_scale, gaussian_sigma, laplace_scale, maxima_scale
 from smoothsynth.private import ball, noise
 
 FALSE_ALARM = 1e-7
@@ -193,6 +194,39 @@ class TestGaussian:
     def test_coordinates_are_uncorrelated(self):
         draws = np.array(noise.add_gaussian_noise([0] * 40_000, sensitivity=2**17, multiplier=6.0), dtype=float)
         assert abs(np.corrcoef(draws[::2], draws[1::2])[0, 1]) * math.sqrt(20_000) < 5.4
+
+
+def maxima_follow(named, scores, scale):
+    """Accept orders of places as draws of the exponential mechanism, one place after the other."""
+    orders = list(itertools.permutations(range(len(scores)), len(named[0])))
+    weights = np.exp(np.array(scores) / scale)
+    left = [[weights.sum() - sum(weights[list(order[:k])]) for k in range(len(order))] for order in orders]
+    laws = [np.prod(weights[list(order)]) / np.prod(rest) for order, rest in zip(orders, left, strict=True)]
+    tally = Counter(map(tuple, named))
+    return follows([tally[order] for order in orders], laws)
+
+
+class TestMaxima:
+    @pytest.mark.parametrize("count", [1, 2])
+    @pytest.mark.parametrize("unit", [1, 2**17])
+    def test_law(self, count, unit):
+        scores = [unit * score for score in (0, 3, 1, -2, 4, 2, 0, 1, -1, 3, 5, 2)]
+        sampler = noise.noisy_maxima(count, sensitivity=unit, multiplier=1.5)
+        scale = maxima_scale(unit, 1.5, count=count)
+        assert scale == pytest.approx(1.5 * unit * math.sqrt(count * math.pi / 2), rel=1e-6)
+        named = [sampler(scores) for _ in range(40_000)]
+        assert maxima_follow(named, scores, scale)
+        assert not any(maxima_follow(named, scores, scale * wrong) for wrong in WRONG)
+
+    def test_nothing_but_places_comes_out_and_none_twice(self):
+        named = noise.noisy_maxima(5, sensitivity=2**17, multiplier=50.0)([2**40] * 3 + [0] * 9)
+        assert len(set(named)) == 5
+        assert set(map(type, named)) == {int}
+        assert set(named) >= {0, 1, 2}
+
+    def test_scales_beyond_what_the_sampler_takes_are_refused(self):
+        with pytest.raises(PlanError, match="2\\^62"):
+            noise.noisy_maxima(1, sensitivity=2**60, multiplier=50.0)
 
 
 class TestCube:

@@ -16,6 +16,7 @@ from smoothsynth.designs.focus import FOCUSES
 from smoothsynth.designs.gaussian import gaussian_stages
 from smoothsynth.designs.pure import pure_stages
 from smoothsynth.designs.shape import Shape
+from smoothsynth.errors import PlanError
 
 if TYPE_CHECKING:
     from smoothsynth.designs.shape import Stages
@@ -35,9 +36,18 @@ def auto_design(
     size: int,
     focus: str,
     smoothness: int,
+    chosen: int | None = None,
     weighed: bool = False,
 ) -> Design:
-    """Choose stages, mechanism and shares from public facts; `weighed` if no model is drawn from."""
+    """Choose stages, mechanism and shares from public facts; `weighed` if no model is drawn from.
+
+    `chosen` is how many pairs of columns are to be chosen for their shapes, None if that is for the plan to say.
+    """
+    if chosen and (weighed or not budget.delta):
+        raise PlanError(
+            "Pairs of columns are chosen with a delta and for rows of the model only: give a delta such as 1e-6 and leave "
+            "candidates and fit as they are, or leave out chosen_pairs."
+        )
     shape, lean = Shape.of(schema), FOCUSES[focus]
     stages = pure_stages(shape, rows, budget.epsilon, rows_per_person=rows_per_person, lean=lean, weighed=weighed)
     if budget.delta:
@@ -48,9 +58,10 @@ def auto_design(
             rows_per_person=rows_per_person,
             lean=lean,
             smoothness=smoothness,
+            chosen=chosen,
             weighed=weighed,
         )
-        if _gaussian_is_better(gaussian, stages, shape, rows):
+        if chosen or _gaussian_is_better(gaussian, stages, shape, rows):
             stages = gaussian
     looks, measurements = zip(*stages, strict=True)
     return Design(measurements, "model", size, "maximum entropy", looks=looks)

@@ -6,7 +6,20 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from smoothsynth.designs.shape import MOST_COUNTED, PAIRS, WAVED, cosines_of_length, falling, pair_weights, with_waves
+from smoothsynth.choice import PairChoice
+from smoothsynth.designs.shape import (
+    CHOSEN,
+    CHOSEN_ROUNDS,
+    CHOSEN_SHARE,
+    MOST_COUNTED,
+    PAIRS,
+    WAVED,
+    cosines_of_length,
+    count_of_chosen,
+    falling,
+    pair_weights,
+    with_waves,
+)
 from smoothsynth.moments import Measurement, whole_weights
 from smoothsynth.privacy import gaussian_multiplier, split_multiplier
 from smoothsynth.view import View
@@ -46,19 +59,24 @@ def gaussian_stages(
     rows_per_person: int,
     lean: Focus,
     smoothness: int,
+    chosen: int | None = None,
     weighed: bool = False,
 ) -> Stages:
-    """Plan up to five releases: low moments, ranks of numbers, pairs of columns, lengths of rows, shapes of pairs.
+    """Plan up to six releases: low moments, ranks of numbers, pairs of columns, lengths of rows, shapes of pairs.
 
-    Soft counts tell the model of columns; if candidates are to be `weighed`, cosines are measured.
+    Soft counts tell the model of columns; if candidates are to be `weighed`, cosines are measured. Shapes are those of all
+    pairs where noise allows, else of some that are `chosen`, as many as are worth it or as many as are given.
     """
     whole = gaussian_multiplier(budget.epsilon, budget.delta)
     lean = _leaning(lean, _rank_noise(shape.columns, rows / rows_per_person, whole / math.sqrt(lean.ranks)))
     shares = _shares(shape, lean)
-    if shape.waved and not weighed:
+    if shape.waved and not weighed and not chosen:
         # Waves and their products have L2 sensitivity d + 1.
         noise = (shape.waved + 1) * whole * rows_per_person / rows
         shares = with_waves(shares, lean, noise, power=0.5)
+    if "waves" not in shares and not weighed:
+        chosen = count_of_chosen(shape, rows / rows_per_person, whole) if chosen is None else chosen
+        shares |= {"chosen": CHOSEN_SHARE / (1.0 - CHOSEN_SHARE)} if chosen else {}
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
     def stage(
@@ -98,10 +116,36 @@ def gaussian_stages(
         lengths = cosines_of_length(degrees)
         purpose = f"{degrees} cosines of the rank of a row's length"
         stages.append(("lengths", stage("lengths", purpose, lengths, falling(lengths), View.straight(1, pooled=True))))
+    if chosen and "chosen" in shares:
+        stages += chosen_stages(shape, chosen, multipliers["chosen"], rows_per_person=rows_per_person)
     if "waves" in shares:
         waves = shape.waves()
         stages.append(("waves", stage("waves", WAVED, waves, [1.0] * len(waves), shape.straight(waves=True))))
     return stages
+
+
+def chosen_stages(shape: Shape, count: int, multiplier: float, *, rows_per_person: int) -> Stages:
+    """Plan rounds that choose pairs of columns and measure their shapes: half of the budget given for either."""
+    rounds = min(CHOSEN_ROUNDS, count)
+    counts = [count // rounds + (number < count % rounds) for number in range(rounds)]
+    # Of what all rounds have, a round has a share as large as that of its pairs.
+    choosing = split_multiplier(multiplier, [*counts, count])[:-1]
+    return [
+        (
+            "waves",
+            Measurement(
+                purpose=CHOSEN.format(own),
+                features=shape.pairs_of_waves(),
+                mechanism="discrete gaussian",
+                multiplier=part,
+                rows_per_person=rows_per_person,
+                view=shape.straight(waves=True),
+                choice=PairChoice(own, part, rows_per_person),
+                **shape.facts(),
+            ),
+        )
+        for own, part in zip(counts, choosing, strict=True)
+    ]
 
 
 def _leaning(lean: Focus, noise: float) -> Focus:

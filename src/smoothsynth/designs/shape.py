@@ -27,10 +27,16 @@ SQUARE_WEIGHT = math.sqrt(0.125)
 # Soft counts are not taken of more coordinates: an engine counts in half a megabyte for each.
 MOST_COUNTED = 128
 WAVED = "shapes of pairs of columns: two waves of the ranks in each, and their products"
+CHOSEN = "shapes of {} chosen pairs of columns: products of two waves of the ranks in each"
 # Waves and their products are measured, of up to so many columns, with what keeps their noise at WAVE_NOISE, but LEAST_WAVES
 # of the budget in any case, so that noise falls without end. They are not measured if the most they may have leaves it above
 # MOST_WAVE_NOISE: pairs that are not as a copula has them differ by 0.02 to 0.3.
 MOST_WAVED, LEAST_WAVES, WAVE_NOISE, MOST_WAVE_NOISE = 40, 0.01, 0.01, 0.035
+# Where that is too much noise or too many columns, some pairs of columns are chosen, of up to so many columns of numbers, and
+# only those are measured, in two rounds. Half of the share chooses, half measures. As many are chosen as can be told from all
+# others if their products are off by CLEARLY_OFF: the largest of P noises of scale s is about  s log P.
+MOST_CHOSEN_FROM, CHOSEN_SHARE, CHOSEN_ROUNDS = 200, 0.03, 2
+FEWEST_CHOSEN, MOST_CHOSEN, CLEARLY_OFF = 4, 32, 0.12
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,21 @@ class Shape:
         d = self.dimensions
         return lowest(d + d * (d + 1) // 2, d)
 
+    def pairs_of_waves(self) -> tuple[Feature, ...]:
+        """Return the four products of the waves of every two values, one pair after the other."""
+        return tuple(
+            term_feature((WAVES * one + a, 1), (WAVES * other + b, 1))
+            for one, other in itertools.combinations(self.values, 2)
+            for a in range(WAVES)
+            for b in range(WAVES)
+        )
+
+    @property
+    def choosable(self) -> int:
+        """How many pairs of columns of numbers can be chosen from."""
+        values = len(self.values)
+        return values * (values - 1) // 2 if self.free and values <= MOST_CHOSEN_FROM else 0
+
     def waves(self) -> tuple[Feature, ...]:
         """Return the waves of each value and the levels of each category, then the products of those of two columns.
 
@@ -110,6 +131,19 @@ def with_waves(shares: dict[str, float], lean: Focus, noise: float, *, power: fl
     if noise > MOST_WAVE_NOISE * share**power:
         return shares
     return {**{name: (1.0 - share) * own for name, own in shares.items()}, "waves": share}
+
+
+def count_of_chosen(shape: Shape, rows: float, multiplier: float) -> int:
+    """Return how many pairs of columns to choose, in whole rounds; 0 where none can be told from the others.
+
+    With a share w of the budget, k noisy maxima have noise of scale  s = 2 sqrt(pi k / (2 w)) m / n  in a length of products.
+    """
+    if not shape.choosable:
+        return 0
+    share = CHOSEN_SHARE / 2.0
+    told = CLEARLY_OFF * rows / (2.0 * multiplier * math.log(max(shape.choosable, 2)))
+    most = min(MOST_CHOSEN, shape.choosable // 2, math.floor(2.0 * share / math.pi * told**2))
+    return most - most % CHOSEN_ROUNDS if most >= FEWEST_CHOSEN else 0
 
 
 def cosines_of_length(degrees: int) -> list[Feature]:

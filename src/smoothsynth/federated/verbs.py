@@ -68,6 +68,8 @@ def start(
     coordinator = keys.read_key(key)
     known = {name: Site(site.rows, keys.read_public(site.key)) for name, site in sites.items()}
     rows = sum(site.rows for site in known.values())
+    if choices.setdefault("chosen_pairs", 0) != 0:
+        raise PlanError("A study cannot choose pairs of columns: each of its rounds is one measurement. Leave it out.")
     settings = {"epsilon": epsilon, "delta": delta, "rows_per_person": rows_per_person, **choices}
     planned = plan(schema, max(rows, 1), **settings)
     _check_plain(choices)
@@ -159,7 +161,7 @@ def add(
         raise StudyError("All rounds of this study are done. Call add without files to get the release.")
     if stages.next is not None:
         return _ask(folder, study, stages, key=own)
-    spent = [noisy.measurement.charge() for noisy in stages.moments]
+    spent = [charge for noisy in stages.moments for charge in noisy.measurement.charges]
     return finish(stages, spent, seed=study.seed, progress=progress)
 
 

@@ -48,6 +48,11 @@ class SealedSums:
         pairs = zip(self._totals, other._totals, strict=True)
         return SealedSums(self._features, [mine + others for mine, others in pairs])
 
+    def only(self, features: Sequence[Feature]) -> SealedSums:
+        """Return the sums of some of the features."""
+        place = {feature: number for number, feature in enumerate(self._features)}
+        return SealedSums(features, [self._totals[place[feature]] for feature in features])
+
     def unseal(self) -> tuple[int, ...]:
         """Return the exact sums. Only private/measure.py may call this."""
         return self._totals

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from smoothsynth.choice import PairChoice
     from smoothsynth.discovery.levels import LevelsMeasurement
     from smoothsynth.private.engine import Engine, SealedSums
     from smoothsynth.private.ledger import Ledger
@@ -36,18 +37,30 @@ def measure(
     ledger: Ledger,
     progress: Callable[[int, int], None] | None = None,
 ) -> NoisyMoments:
-    """Sum the features exactly, charge the ledger, add integer noise.
+    """Sum the features exactly, charge the ledger, add integer noise; where pairs are chosen, charge and choose them first.
 
     The charge comes after the pass over the rows, so that a file that cannot be read costs nothing, and
     before any noise is drawn, so that nothing noisy can exist without it (docs/decisions/0002).
     """
     check_marks(measurement, table.schema)
     sums = engine.sums(table, measurement.features, view=measurement.view, progress=progress)
+    if measurement.choice is not None:
+        measurement = measurement.chosen(_choose(sums, measurement, measurement.choice, rows=table.rows, ledger=ledger))
+        sums = sums.only(measurement.features)
     ledger.charge(measurement.charge())
     # Noise is drawn while the sums are sealed: if it fails, no name of any frame holds an exact number.
     drawn = _draw_noise(len(measurement.features), measurement)
     pairs = zip(coarse_sums(sums.unseal(), measurement), drawn, strict=True)
     return NoisyMoments(measurement, table.rows, tuple(starmap(add, pairs)))
+
+
+def _choose(sums: SealedSums, measurement: Measurement, choice: PairChoice, *, rows: int, ledger: Ledger) -> list[int]:
+    """Name the pairs whose products are farthest from what is expected, with noise (docs/proofs/noisy-maxima.md)."""
+    charge = choice.charge()
+    sampler = noise.noisy_maxima(choice.count, sensitivity=choice.sensitivity, multiplier=choice.multiplier)
+    ledger.charge(charge)
+    # No name of this frame holds a score.
+    return sampler(choice.scores(coarse_sums(sums.unseal(), measurement), measurement.features, rows))
 
 
 def measure_product(

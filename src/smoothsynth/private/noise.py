@@ -1,7 +1,8 @@
 """The only source of privacy noise: exact integer draws from the entropy of the operating system, no seed.
 
-Noise is drawn before and apart from the sums it is added to, so nothing here depends on a private value.
-Discrete Laplace and Gaussian draws are OpenDP's; `secrets` gives the uniform integers of the cube and the digits of the ball.
+Noise is drawn before and apart from the sums it is added to, so nothing here depends on a private value, but for noisy
+maxima. Discrete Laplace and Gaussian draws and noisy maxima are OpenDP's; `secrets` gives the uniform integers of the cube
+and the digits of the ball.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import PlanError
-from smoothsynth.privacy import ball_scale, cube_scale, gaussian_sigma, laplace_scale
+from smoothsynth.privacy import ball_scale, cube_scale, gaussian_sigma, laplace_scale, maxima_scale
 from smoothsynth.private.ball import draw_ball
 
 if TYPE_CHECKING:
@@ -65,6 +66,16 @@ def add_gaussian_noise(sums: Sequence[int], *, sensitivity: float, multiplier: f
     Gaussian noise of `multiplier` times the sensitivity. Proof: docs/proofs/discrete-gaussian.md.
     """
     return _add(sums, _draw_gaussian(len(sums), gaussian_sigma(sensitivity, multiplier)))
+
+
+def noisy_maxima(count: int, *, sensitivity: float, multiplier: float) -> Callable[[list[int]], list[int]]:
+    """Return what names the places of the `count` largest of some whole numbers, each with Gumbel noise of its own.
+
+    scale^2 = pi/2 count (multiplier sensitivity)^2, rounded up, sensitivity in the maximum norm: `count` times the
+    exponential mechanism, together as private as Gaussian noise of `multiplier` times a sensitivity. Proof:
+    docs/proofs/noisy-maxima.md. It is made apart from the numbers, so that nothing can fail once those are there.
+    """
+    return _maxima_sampler(count, maxima_scale(sensitivity, multiplier, count=count))
 
 
 def _add(sums: Sequence[int], noise: Sequence[int]) -> list[int]:
@@ -143,6 +154,26 @@ def _gaussian_sampler(sigma: float) -> Callable[[list[int]], list[int]]:
 
     sampler: Callable[[list[int]], list[int]] = make_gaussian(
         vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=sigma
+    )
+    return sampler
+
+
+@lru_cache(maxsize=16)
+def _maxima_sampler(count: int, scale: float) -> Callable[[list[int]], list[int]]:
+    if scale > LARGEST_SCALE:
+        raise PlanError(f"The scale of noisy maxima must be at most 2^62; found {scale:g}.")
+    _prepare_opendp()
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_noisy_top_k
+    from opendp.measures import zero_concentrated_divergence
+    from opendp.metrics import linf_distance
+
+    sampler: Callable[[list[int]], list[int]] = make_noisy_top_k(
+        vector_domain(atom_domain(T="i64")),
+        linf_distance(T="i64"),
+        zero_concentrated_divergence(),
+        k=count,
+        scale=scale,
     )
     return sampler
 

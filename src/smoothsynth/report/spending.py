@@ -19,6 +19,7 @@ _NOISE = {
     "ball": "noise in a random direction, of random length",
     "discrete laplace": "two-sided geometric (discrete Laplace) noise",
     "discrete gaussian": "discrete Gaussian noise",
+    "noisy maxima": "the largest of scores with Gumbel noise: which they are, not how large",
     "stable histogram": "two-sided geometric (discrete Laplace) noise on counts, rare values left out",
 }
 
@@ -78,6 +79,7 @@ def _noise_of_moments(release: Release) -> list[str]:
     """Say how large the noise of each charge is on the scale of its moments: from -1 to 1, those of counts from 0 to 1."""
     texts = [] if release.found is None else [""] * len(release.found.charges)
     for moments in release.moments:
+        texts += [""] * (len(moments.measurement.charges) - 1)
         low, high = float(np.min(moments.deviations)), float(np.max(moments.deviations))
         spread = f"{low:.2g}" if high < low * 1.05 else f"{low:.2g} to {high:.2g}"
         view = moments.measurement.view

@@ -13,6 +13,7 @@ import numpy as np
 
 from smoothsynth.blas import one_thread_if_small
 from smoothsynth.errors import PlanError
+from smoothsynth.lattice import LATTICE
 from smoothsynth.synthesis.columns import Columns, flat_columns
 from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMoments, learn_pairs
 from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs, simulated
@@ -26,6 +27,7 @@ from smoothsynth.synthesis.looks import length_view, rank_view, score_length, sc
 from smoothsynth.synthesis.low_moments import learn_low, measured_means, pooled_mean_square
 from smoothsynth.synthesis.placing import correlated, place, scores
 from smoothsynth.synthesis.ranks import learn_ranks, rank_noise
+from smoothsynth.synthesis.sample import generator
 from smoothsynth.synthesis.shares import hold_shares
 from smoothsynth.synthesis.spreads import settle_spreads
 from smoothsynth.synthesis.squares import hold_square, known_so_far
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _MOST_OVERSAMPLED = 20_000
+# Rows that tell what is expected of pairs: the error of a product is 0.01.
+_EXPECTED_ROWS = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +58,7 @@ class Model:
     stretch: Stretch = field(default_factory=Stretch)
     cut: CutMoments | None = None
     ranks: NoisyMoments | None = None
-    waves: NoisyMoments | None = None
+    waves: tuple[NoisyMoments, ...] = ()
 
     @property
     def _uncut(self) -> tuple[NoisyMoments, ...]:
@@ -73,8 +77,20 @@ class Model:
         if kind == "lengths":
             return length_view(expected_ranks(self.columns, self.correlation))
         if kind == "waves":
-            return wave_view(self.columns)
+            # What was seen of pairs is put together, so all of it is seen in one way.
+            return self.waves[0].measurement.view if self.waves else wave_view(self.columns)
         raise PlanError(f"There is no look {kind!r}.")
+
+    def offer(self, measurement: Measurement) -> Measurement:
+        """Return a measurement that chooses pairs, with what rows of the model have of them; those known are left out."""
+        choice, view = measurement.choice, measurement.view
+        if choice is None or view is None:
+            return measurement
+        known = {feature for noisy in self.waves for feature in noisy.features}
+        left = tuple(feature for feature in measurement.features if feature not in known)
+        waves = view.of(self.rows(_EXPECTED_ROWS, generator=generator(0)))
+        expected = np.rint(waves.T @ waves * (LATTICE / len(waves))).astype(np.int64)
+        return replace(measurement, features=left, weights=(), choice=replace(choice, expected=expected))
 
     def learn(self, kind: str | None, noisy: NoisyMoments) -> Model:
         """Return the model after a release that was looked at in this way.
@@ -98,7 +114,7 @@ class Model:
         if kind == "lengths":
             return self._learn_lengths(noisy)
         if kind == "waves":
-            return replace(self, waves=noisy)
+            return replace(self, waves=(*self.waves, noisy))
         if not any(map(separable, noisy.features)):
             return self
         low = (*self.low, noisy)
@@ -131,7 +147,7 @@ class Model:
         with one_thread_if_small(many * self.columns.count):
             rows = self._rows(count, many, generator)
             # Values of a row that keeps constraints belong together.
-            if self.waves is None or self.columns.limits is not None:
+            if not self.waves or self.columns.limits is not None:
                 return rows
             lacking = None if self.cut is None else lacking_pairs(rows, self.columns, self.cut)
             return exchange(rows, self.waves, self.columns.groups, lacking, generator=generator)

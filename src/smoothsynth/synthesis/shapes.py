@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.moments import NoisyMoments
     from smoothsynth.synthesis.columns import Groups
+    from smoothsynth.view import View
 
     Array = NDArray[np.float64]
 
@@ -40,48 +41,55 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shapes:
-    """The released covariances of the waves of some columns, and the variances of their noise."""
+    """The released means and products of the waves of some columns, and the variances of the noise in their covariances.
 
-    noisy: NoisyMoments
+    A mean is nan if it was not released; of a pair that was not measured the variance is infinite.
+    """
+
+    view: View
     columns: tuple[Column, ...]
-    released: Array
+    means: Array
+    products: Array
     variances: Array
     noise: float
 
     @classmethod
-    def of(cls, noisy: NoisyMoments, groups: Groups) -> Shapes:
-        """Take the products of means from those of waves: columns of the rows may have other means."""
-        waves = [[wave for wave, _ in feature.terms[0]] for feature in noisy.features]
+    def of(cls, released: Sequence[NoisyMoments], groups: Groups) -> Shapes:
+        """Sort what was released, all through one view, by columns."""
+        view = released[0].measurement.view
+        if view is None or any(noisy.measurement.view != view for noisy in released):
+            raise ValueError("waves are seen through one view")
+        sums = [
+            ([wave for wave, _ in feature.terms[0]], value, deviation**2)
+            for noisy in released
+            for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True)
+        ]
         holes = {mark for _, mark in groups.missing}
-        columns = tuple(columns_of({coordinate_of(wave) for used in waves for wave in used} - holes, groups))
+        columns = tuple(columns_of({coordinate_of(wave) for used, _, _ in sums for wave in used} - holes, groups))
         place = {wave: number for number, wave in enumerate(wave for column in columns for wave in _waves(column))}
         means, products = np.zeros((2, len(place))), np.full((2, len(place), len(place)), np.inf)
-        for used, value, deviation in zip(waves, noisy.values, noisy.deviations, strict=True):
+        means[0] = np.nan
+        for used, value, variance in sums:
             if not place.keys() >= set(used):
                 continue
             if len(used) == 1:
-                means[:, place[used[0]]] = value, deviation**2
+                means[:, place[used[0]]] = value, variance
             else:
                 i, j = place[used[0]], place[used[1]]
-                products[:, i, j] = products[:, j, i] = value, deviation**2
-        squares = np.outer(means[0] ** 2, means[1])
-        # Nothing is believed of a pair that was not measured: its variance is infinite.
-        released = np.where(np.isfinite(products[1]), products[0] - np.outer(means[0], means[0]), 0.0)
-        noise = float(noisy.deviations[-1])
-        return cls(noisy, columns, released, products[1] + squares + squares.T, noise)
+                products[:, i, j] = products[:, j, i] = value, variance
+        squares = np.outer(np.nan_to_num(means[0]) ** 2, means[1])
+        noise = float(released[-1].deviations[-1])
+        return cls(view, columns, means[0], products[0], products[1] + squares + squares.T, noise)
 
     def functions(self, rows: Array, groups: Groups) -> Array:
-        """Return the functions of each column in turn: values, standardised, and waves, or levels; then all other marks."""
-        view = self.noisy.measurement.view
-        if view is None:
-            raise ValueError("waves are seen through a view")
-        seen, found = view.of(rows), []
+        """Return the functions of each column in turn: values, standardised, and waves, or levels; then all else."""
+        seen, found = self.view.of(rows), []
         for column in self.columns:
             own = seen[:, _waves(column)]
             values = _standardised(rows[:, list(column.coordinates)])
             found.append(own if column.levels else np.concatenate([values, own], axis=1))
         exchanged = {c for column in self.columns for c in column.coordinates}
-        others = _standardised(rows[:, [mark for mark in groups.marks if mark not in exchanged]])
+        others = _standardised(rows[:, [c for c in range(rows.shape[1]) if c not in exchanged]])
         return np.concatenate([*found, others], axis=1)
 
     @property
@@ -93,10 +101,14 @@ class Shapes:
     def gained(self, functions: Array, lacking: Array | None = None) -> Array:
         """Return by how much the mean products of all functions shall change: those of waves, as far as is believed.
 
-        Those of two columns of which one has numbers, by what is `lacking` in the correlation of their coordinates.
+        Covariances are compared: columns of the rows may have other means than were released. Where a mean was not released,
+        that of the rows stands for it. Products of two columns of which one has numbers change by what is `lacking` in the
+        correlation of their coordinates.
         """
         waves = self.places
-        differences = self.released - np.cov(functions[:, waves].T, bias=True)
+        means = np.where(np.isnan(self.means), functions[:, waves].mean(axis=0), self.means)
+        released = np.where(np.isfinite(self.variances), self.products - np.outer(means, means), 0.0)
+        differences = released - np.cov(functions[:, waves].T, bias=True)
         wanted = np.zeros((functions.shape[1],) * 2)
         wanted[np.ix_(waves, waves)] = believed_shapes(differences, self.variances, self.columns)
         if lacking is not None:
@@ -113,7 +125,7 @@ class Shapes:
     def counting(self, functions: int) -> Array:
         """Return 1 where a product of two functions counts: of values or of waves; of one column none.
 
-        Levels are both. All other marks count as values.
+        Levels are both. Coordinates that exchange nothing count as values.
         """
         waves, values = np.zeros(functions, dtype=bool), np.ones(functions, dtype=bool)
         waves[self.places] = True

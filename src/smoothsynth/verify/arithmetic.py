@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.moments import MOST_ROWS
 from smoothsynth.plan import CANDIDATES, FITS, METHODS
-from smoothsynth.privacy import Charge, compose
+from smoothsynth.privacy import MAXIMA, Charge, compose
 from smoothsynth.release import NEIGHBOURS, Receipt
 from smoothsynth.verify.check import Check, verdict
 from smoothsynth.verify.hockey_stick import gaussian_delta_by_integral
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from smoothsynth.verify.evidence import Evidence
 
 _NEAR = 1e-6
+_PI_ABOVE = Fraction(355, 113)
 
 
 def check_charges(evidence: Evidence) -> list[Check]:
@@ -50,12 +51,16 @@ def check_charges(evidence: Evidence) -> list[Check]:
 
 
 def check_noise(evidence: Evidence) -> list[Check]:
-    """Hold the scale of the noise against the cost, exactly: b epsilon >= D, or sigma^2 >= (m D)^2 + 4."""
+    """Hold the scale of the noise against the cost, exactly.
+
+    b epsilon >= D;  of Gaussian noise  sigma^2 >= (m D)^2 + 4;  of k noisy maxima  s^2 >= (pi/2) k (m D)^2.
+    """
     problems = []
     for i, charge in enumerate(evidence.facts["charges"], start=1):
         D, scale = Fraction(charge["sensitivity"]), Fraction(charge["scale"])
         if charge["multiplier"] is not None:
-            least = (Fraction(charge["multiplier"]) * D) ** 2 + 4
+            least = (Fraction(charge["multiplier"]) * D) ** 2
+            least = _PI_ABOVE / 2 * charge["coordinates"] * least if charge["mechanism"] == MAXIMA else least + 4
             enough, needed = scale > 0 and scale**2 >= least, math.sqrt(least)
         else:
             least = D / Fraction(charge["epsilon"] or 0)

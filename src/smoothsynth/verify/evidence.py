@@ -24,6 +24,7 @@ from smoothsynth.verify.rows import read_rows
 if TYPE_CHECKING:
     import pyarrow
 
+    from smoothsynth.choice import PairChoice
     from smoothsynth.discovery.found import Found
     from smoothsynth.discovery.levels import LevelsMeasurement
     from smoothsynth.moments import Measurement, NoisyMoments
@@ -46,11 +47,12 @@ class Evidence:
     found: Found | None = None
 
     @property
-    def measurements(self) -> list[LevelsMeasurement | Measurement | SubspaceMeasurement]:
-        """What was measured, once for each charge there should be."""
-        measured: list[LevelsMeasurement | Measurement | SubspaceMeasurement] = []
+    def measurements(self) -> list[LevelsMeasurement | PairChoice | Measurement | SubspaceMeasurement]:
+        """What was measured or chosen, once for each charge there should be."""
+        measured: list[LevelsMeasurement | PairChoice | Measurement | SubspaceMeasurement] = []
         measured += [] if self.found is None else self.found.measurements
-        measured += [noisy.measurement for noisy in self.moments]
+        for m in (noisy.measurement for noisy in self.moments):
+            measured += [m] if m.choice is None else [m.choice, m]
         if self.subspace is not None:
             measured += [self.subspace.measurement] * self.subspace.measurement.iterations
         return measured

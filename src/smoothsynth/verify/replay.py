@@ -21,30 +21,37 @@ from smoothsynth.synthesis.synthesise import rows_of_model
 from smoothsynth.verify.check import Check
 
 if TYPE_CHECKING:
+    from smoothsynth.moments import Measurement
     from smoothsynth.synthesis.model import Model
     from smoothsynth.verify.evidence import Evidence
     from smoothsynth.view import View
 
 # Other processors round other last digits; the knots they lead to differ by a step or two of 65,536.
 _CLOSE = 16
+# What rows of the model have on average moves farther, if one of them is drawn otherwise.
+_EXPECTED = LATTICE // 50
 _NEAR = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The model after all releases, how many views it chose, and the largest knot difference of them (lattice steps)."""
+    """The model after all releases, how many views it chose, and the largest knot difference of them (lattice steps).
+
+    `offered` is the largest difference, in such steps, of what was expected of pairs of columns before some were chosen.
+    """
 
     model: Model
     views: int
     farthest: int
     strange: int | None
+    offered: int = 0
 
 
 def replay(evidence: Evidence) -> Replay:
     """Let the model learn from the moments in order; stop at a view that it would not have chosen."""
     # Views may be kept from an earlier release: then they follow from its moments, which the folder holds too.
     model = origin = empty_model(evidence.schema)
-    views, farthest = 0, 0
+    views, farthest, offered = 0, 0, 0
     for i, (noisy, source) in enumerate(
         zip(evidence.moments, evidence.earlier or evidence.moments, strict=True), start=1
     ):
@@ -53,12 +60,13 @@ def replay(evidence: Evidence) -> Replay:
         if view is not None:
             difference = _difference(view, origin.look(kind, source.measurement, source.rows))
             views, farthest = views + 1, max(farthest, difference)
-            if difference > _CLOSE:
-                return Replay(model, views, farthest, i)
+            offered = max(offered, _unexpected(origin, source.measurement))
+            if difference > _CLOSE or offered > _EXPECTED:
+                return Replay(model, views, farthest, i, offered)
         if evidence.modelled or any(m.measurement.view is not None for m in evidence.moments):
             model = learn_through(model, origin, kind, noisy)
             origin = origin.learn(kind, source) if evidence.earlier else model
-    return Replay(model, views, farthest, None)
+    return Replay(model, views, farthest, None, offered)
 
 
 def check_replay(evidence: Evidence) -> list[Check]:
@@ -72,7 +80,9 @@ def _check_views(evidence: Evidence, replayed: Replay) -> Check:
     """Say whether every view is what the model chooses that learned from the earlier releases."""
     if replayed.strange is not None:
         words = f"Measurement {replayed.strange} looks at rows in a way that does not follow from earlier releases"
-        return Check("views", "failed", f"{words} (knots differ by {replayed.farthest:,} of {LATTICE:,}).")
+        differ = f"knots differ by {replayed.farthest:,} of {LATTICE:,}"
+        differ += f", what is expected of pairs by {replayed.offered:,}" if replayed.offered else ""
+        return Check("views", "failed", f"{words} ({differ}).")
     if evidence.subspace is not None and evidence.facts["seed"] is not None:
         shape = evidence.subspace.start.shape
         if not np.array_equal(generator(evidence.facts["seed"]).standard_normal(shape), evidence.subspace.start):
@@ -85,8 +95,9 @@ def _check_views(evidence: Evidence, replayed: Replay) -> Check:
         return Check("views", "passed", "All measurements look at the rows as they are.")
     which = "The one view" if replayed.views == 1 else f"Each of {replayed.views} views"
     which += " (those of an earlier release, whose moments are in the folder)" if evidence.earlier else ""
-    if replayed.farthest:
-        words = f"{which} is close to what follows from earlier releases: knots differ by at most {replayed.farthest}"
+    if replayed.farthest or replayed.offered:
+        most = max(replayed.farthest, replayed.offered)
+        words = f"{which} is close to what follows from earlier releases: knots differ by at most {most}"
         return Check("views", "warning", f"{words} of {LATTICE:,}, as they may on another kind of machine.")
     return Check("views", "passed", f"{which} is exactly what follows from earlier releases.")
 
@@ -117,6 +128,14 @@ def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
     words = f"Drawn again from the moments and the seed, {exact / total:.1%} of {total:,} values are equal and "
     words += f"{near / total:.1%} within 1e-6."
     return Check(name, "passed" if near == total else "warning", words)
+
+
+def _unexpected(origin: Model, stated: Measurement) -> int:
+    """Return the largest difference of what was expected of pairs before some were chosen, in steps of the lattice."""
+    chosen = None if stated.choice is None else origin.offer(stated).choice
+    if stated.choice is None or stated.choice.expected is None or chosen is None or chosen.expected is None:
+        return 0
+    return int(np.abs(stated.choice.expected - chosen.expected).max())
 
 
 def _difference(stated: View, chosen: View | None) -> int:

@@ -49,7 +49,7 @@ def waves_of_table(schema, points, *, noise=0.0, seed=0, multiplier=5.0):
 
 
 def exchanged(rows, noisy, groups=None, seed=1):
-    return exchange(rows, noisy, groups or Groups(), generator=np.random.default_rng(seed))
+    return exchange(rows, [noisy], groups or Groups(), generator=np.random.default_rng(seed))
 
 
 def bow(points, i=0, j=1):
@@ -87,7 +87,7 @@ def test_a_correlation_that_is_lacking_comes_and_others_stay():
     lacking = np.zeros((3, 3))
     lacking[0, 2] = lacking[2, 0] = -0.3
     noisy = waves_of_table(schema_of(3), start, noise=0.01, multiplier=200.0)
-    made = exchange(start, noisy, Groups(), lacking, generator=np.random.default_rng(1))
+    made = exchange(start, [noisy], Groups(), lacking, generator=np.random.default_rng(1))
     assert np.array_equal(np.sort(made, axis=0), np.sort(start, axis=0))
     np.testing.assert_allclose(np.corrcoef(made.T) - np.corrcoef(start.T), lacking, atol=0.02)
 
@@ -106,7 +106,7 @@ def test_what_is_lacking_is_asked_of_numbers_and_of_levels_with_numbers():
     sex, ward = (np.eye(2)[(rng.random(ROWS) < share).astype(int)] for share in (0.2, 0.5))
     rows = np.column_stack([rng.uniform(-1, 1, ROWS), sex, ward, rng.uniform(-1, 1, ROWS)])
     groups = Groups(levels=((1, 2), (3, 4)), whole=(True, True))
-    shapes = Shapes.of(waves_of_table(schema, rows, noise=0.01), groups)
+    shapes = Shapes.of([waves_of_table(schema, rows, noise=0.01)], groups)
     functions = shapes.functions(rows, groups)
     plain, asked = shapes.gained(functions), shapes.gained(functions, np.full((6, 6), 0.1))
     # Functions: value and two waves, two levels, two levels, value and two waves.

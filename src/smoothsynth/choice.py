@@ -1,0 +1,109 @@
+"""Which pairs of columns to measure: those that the model has most wrong, found by noisy maxima.
+
+How wrong a pair is, its score, is the Euclidean length of what its four products of waves differ by from those that a model
+expects. A replaced row moves the four by at most 2 in length, so no score moves by more (docs/proofs/noisy-maxima.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth import privacy
+from smoothsynth.errors import PlanError
+from smoothsynth.lattice import LATTICE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.basis import Feature
+
+# The four products of the waves of two columns, and how far one row moves them in length, in units of the lattice.
+PRODUCTS = 4
+_MOST_MOVED = 2 * LATTICE
+# The floor of each of four sums adds less than 1 to its move, less than 2 in length; that of the root less than 1.
+_FLOORS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairChoice:
+    """How many pairs are chosen, at what cost, and what is expected of all: mean products of waves, in steps of the lattice.
+
+    `expected` has a line and a column for each wave of the view. It is made of released numbers, once those are known.
+    """
+
+    count: int
+    multiplier: float
+    rows_per_person: int = 1
+    expected: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.count) is not int or self.count < 1:
+            raise PlanError("The number of pairs to choose must be a whole number of at least 1.")
+        if self.expected is None:
+            return
+        expected = np.array(self.expected, dtype=np.int64)
+        if expected.ndim != 2 or expected.shape[0] != expected.shape[1] or np.abs(expected).max(initial=0) > LATTICE:
+            raise PlanError(f"What is expected of waves must be a square of whole numbers within {LATTICE:,}.")
+        expected.setflags(write=False)
+        object.__setattr__(self, "expected", expected)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PairChoice):
+            return NotImplemented
+        same = (self.expected is None) is (other.expected is None)
+        return same and self._facts == other._facts and np.array_equal(_listed(self), _listed(other))
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
+
+    @property
+    def _facts(self) -> tuple[int, float, int]:
+        return self.count, self.multiplier, self.rows_per_person
+
+    @property
+    def sensitivity(self) -> int:
+        """The most that one person can move a score."""
+        return _MOST_MOVED * self.rows_per_person + _FLOORS
+
+    def charge(self) -> privacy.Charge:
+        """Say what choosing costs."""
+        return privacy.Charge(
+            purpose=f"which {self.count} pairs of columns the model has most wrong",
+            mechanism=privacy.MAXIMA,
+            norm="linf",
+            sensitivity=float(self.sensitivity),
+            scale=privacy.maxima_scale(self.sensitivity, self.multiplier, count=self.count),
+            coordinates=self.count,
+            epsilon=None,
+            multiplier=self.multiplier,
+        )
+
+    def scores(self, sums: Sequence[int], features: Sequence[Feature], rows: int) -> list[int]:
+        """Return floor |Z - n e| of each pair of columns, its four products in a row: Z the sums, e what is expected."""
+        if self.expected is None:
+            raise PlanError("Pairs can be chosen once it is known what is expected of them.")
+        waves = np.array([[wave for wave, _ in feature.terms[0]] for feature in features])
+        means = self.expected[waves[:, 0], waves[:, 1]].tolist()
+        squares = [(total - rows * mean) ** 2 for total, mean in zip(sums, means, strict=True)]
+        return [math.isqrt(sum(squares[start : start + PRODUCTS])) for start in range(0, len(squares), PRODUCTS)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for moments.json."""
+        expected = None if self.expected is None else self.expected.tolist()
+        return {"count": self.count, "multiplier": self.multiplier, "expected": expected}
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any], *, rows_per_person: int) -> PairChoice:
+        """Read what `as_dict` wrote."""
+        expected = None if facts["expected"] is None else np.array(facts["expected"], dtype=np.int64)
+        return cls(facts["count"], facts["multiplier"], rows_per_person, expected)
+
+
+def _listed(choice: PairChoice) -> NDArray[np.int64]:
+    return np.zeros((0, 0), dtype=np.int64) if choice.expected is None else choice.expected
