@@ -130,12 +130,13 @@ def chosen_stages(shape: Shape, count: int, multiplier: float, *, rows_per_perso
     counts = [count // rounds + (number < count % rounds) for number in range(rounds)]
     # Of what all rounds have, a round has a share as large as that of its pairs.
     choosing = split_multiplier(multiplier, [*counts, count])[:-1]
+    features = shape.pairs_of_waves()
     return [
         (
             "waves",
             Measurement(
                 purpose=CHOSEN.format(own),
-                features=shape.pairs_of_waves(),
+                features=features,
                 mechanism="discrete gaussian",
                 multiplier=part,
                 rows_per_person=rows_per_person,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.report.correlations import VISIBLE, Correlations
+from smoothsynth.waves import coordinate_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ def limits(release: Release, found: Correlations) -> tuple[Limit, ...]:
     return (
         _individuals(release),
         _pairs(found),
+        *_chosen_shapes(release),
         *_many_columns(release),
         *_rare_groups(release),
         *_fine_detail(release),
@@ -80,6 +82,21 @@ def _many_columns(release: Release) -> Iterator[Limit]:
             f"Interactions of {max(3, together + 1)} or more columns",
             f"Only {what} were measured (and the length of whole rows, where it is listed above). How the relation of "
             "two columns changes with a third is a guess of the model.",
+        )
+
+
+def _chosen_shapes(release: Release) -> Iterator[Limit]:
+    """Name the pairs that were chosen to be looked at more closely, if that was done."""
+    chosen = [noisy for noisy in release.moments if noisy.measurement.choice is not None]
+    used = [[coordinate_of(wave) for wave, _ in feature.terms[0]] for noisy in chosen for feature in noisy.features]
+    names = list(dict.fromkeys(" with ".join(release.schema.coordinates[c] for c in pair) for pair in used))
+    if names:
+        values = release.schema.roles.count("value")
+        yield Limit(
+            "Curves and clusters in most pairs of columns",
+            f"Of {values * (values - 1) // 2:,} pairs of columns of numbers {len(names):,} were chosen, with noise, as those "
+            f"that correlations describe worst, and looked at more closely: {_listed(names)}. Of all others only "
+            "correlations are known: whether they lie on a curve or in clusters is a guess of the model.",
         )
 
 

@@ -112,7 +112,8 @@ class _Table:
     def __init__(self, rows: Array, functions: Array, shapes: Shapes, gained: Array) -> None:
         self.rows = rows.copy()
         self._columns = shapes.columns
-        self._all = functions.astype(np.float32)
+        # Rows are taken out one by one: those of one row must lie together, which is not how functions were put together.
+        self._all = np.ascontiguousarray(functions, dtype=np.float32)
         self._own = [self._all[:, column.functions].copy() for column in shapes.columns]
         self._means = functions.T @ functions / len(functions)
         self._wanted = self._means + gained
@@ -170,10 +171,8 @@ class _Table:
         self, number: int, first: NDArray[np.intp], second: NDArray[np.intp], change: NDArray[np.float32]
     ) -> Array:
         """Return how the mean products with the functions of a column move if these pairs of rows exchange its values."""
-        # What each row would gain in this column, and one product over all rows: quicker than to collect those that exchange.
-        changes = np.zeros((len(self._all), change.shape[1]), dtype=np.float32)
-        changes[first], changes[second] = change, -change
-        products = np.asarray(self._all.T @ changes, dtype=np.float64) / len(self._all)
+        apart = self._all.take(first, axis=0) - self._all.take(second, axis=0)
+        products = np.asarray(apart.T @ change, dtype=np.float64) / len(self._all)
         products[self._columns[number].functions] = 0.0
         return products
 
