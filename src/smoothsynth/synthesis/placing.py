@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+
     from numpy.typing import NDArray
 
     from smoothsynth.synthesis.columns import Columns
@@ -15,6 +21,8 @@ if TYPE_CHECKING:
 
 # Steps in which the shifts of a category's levels are found.
 _SHIFTS = 40
+# From so many rows on, so many columns are sorted by other threads while one is placed.
+_MANY, _AHEAD = 200_000, 2
 
 
 def scores(count: int, dimensions: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
@@ -68,18 +76,38 @@ def place(
     hidden = {value: _largest(drawn[:, mark], columns.share(mark), shares) for value, mark in columns.groups.missing}
     for value, mark in columns.groups.missing:
         rows[hidden[value], mark] = 1.0
-    for column in (c for c in range(drawn.shape[1]) if c not in marks):
-        if column in hidden:
-            seen = np.flatnonzero(~hidden[column])
-            order = seen[np.argsort(drawn[seen, column])]
-        else:
-            order = np.argsort(drawn[:, column])
+    values = [c for c in range(drawn.shape[1]) if c not in marks]
+    for column, order in zip(values, _orders(drawn, values, hidden), strict=True):
         inside = 0.5 if generator is None else generator.random(len(order))
         own = shares[order] / shares[order].sum() if len(order) else shares[order]
         rows[order, column] = columns.quantiles(column, np.cumsum(own) - own * inside)
     if columns.limits is None:
         return rows
     return columns.limits.settle(rows, lambda moved, column: _restored(rows, moved, column, columns, hidden, weights))
+
+
+def _orders(
+    drawn: Array, columns: Sequence[int], hidden: Mapping[int, NDArray[np.bool_]]
+) -> Iterator[NDArray[np.intp]]:
+    """Yield the rows that have a value in the order of their scores, column by column; many rows are sorted ahead."""
+
+    def order(column: int) -> NDArray[np.intp]:
+        if column not in hidden:
+            return np.argsort(drawn[:, column])
+        seen = np.flatnonzero(~hidden[column])
+        return np.asarray(seen[np.argsort(drawn[seen, column])])
+
+    if len(drawn) < _MANY:
+        yield from map(order, columns)
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ahead: deque[Future[NDArray[np.intp]]] = deque()
+        for column in columns:
+            ahead.append(pool.submit(order, column))
+            if len(ahead) > _AHEAD:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
 
 def _restored(

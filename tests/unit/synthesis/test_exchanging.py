@@ -14,6 +14,7 @@ from smoothsynth.synthesis.columns import Groups, flat_columns
 from smoothsynth.synthesis.exchanging import exchange
 from smoothsynth.synthesis.looks import wave_view
 from smoothsynth.synthesis.shapes import Shapes, believed_shapes, columns_of
+from smoothsynth.view import View, knot_places
 
 ROWS = 20_000
 
@@ -80,6 +81,66 @@ def test_correlations_that_rows_had_are_kept():
     assert np.corrcoef(start.T)[0, 2] > 0.7
     np.testing.assert_allclose(np.corrcoef(made.T), np.corrcoef(start.T), atol=0.02)
     assert bow(made) == pytest.approx(bow(real), rel=0.2)
+
+
+def only_pairs(noisy, *pairs):
+    """Return what was released of the products of these pairs, without the waves themselves."""
+    places = [
+        number
+        for number, feature in enumerate(noisy.features)
+        if tuple(wave // 2 for wave, _ in feature.terms[0]) in pairs
+    ]
+    measurement = replace(noisy.measurement, features=tuple(noisy.features[p] for p in places), weights=())
+    return NoisyMoments(measurement, noisy.rows, tuple(noisy.integers[p] for p in places))
+
+
+def test_a_single_pair_comes_and_correlations_with_columns_that_were_not_measured_stay():
+    """Column 2 goes with column 0 and was not looked at: it keeps its rows, and 0 exchanges with regard to it."""
+    rng = np.random.default_rng(3)
+    real = parabola(ROWS, 0)
+    start = shuffled(real, 1)
+    start[:, 2] = np.clip(0.8 * start[:, 0] + 0.3 * rng.normal(size=ROWS), -1, 1)
+    made = exchanged(start, only_pairs(waves_of_table(schema_of(3), real), (0, 1)))
+    assert bow(made) == pytest.approx(bow(real), rel=0.2)
+    np.testing.assert_array_equal(made[:, 2], start[:, 2])
+    np.testing.assert_allclose(np.corrcoef(made.T), np.corrcoef(start.T), atol=0.02)
+
+
+def test_pairs_of_several_releases_are_put_together():
+    real = np.concatenate([parabola(ROWS, 0)[:, :2], parabola(ROWS, 1)[:, :2]], axis=1)
+    start, everything = shuffled(real, 1), waves_of_table(schema_of(4), real)
+    parts = [only_pairs(everything, (0, 1)), only_pairs(everything, (2, 3))]
+    made = exchange(start, parts, Groups(), generator=np.random.default_rng(1))
+    for one, other in ((0, 1), (2, 3)):
+        assert bow(made, one, other) == pytest.approx(bow(real, one, other), rel=0.2)
+
+
+def test_where_the_means_of_waves_were_not_released_those_of_the_rows_stand_for_them():
+    """Rows whose columns lie elsewhere, but are independent as those of the table are, lack nothing."""
+    rng = np.random.default_rng(5)
+    real, rows = rng.uniform(-1, 1, (ROWS, 2)), rng.uniform(-1, 1, (ROWS, 2))
+    real[:, 0] = real[:, 0] ** 2
+    noisy = only_pairs(waves_of_table(schema_of(2), real), (0, 1))
+    shapes = Shapes.of([noisy], Groups())
+    assert np.isnan(shapes.means).all()
+    own = shapes.functions(real, Groups())
+    np.testing.assert_allclose(shapes.gained(own), 0.0, atol=0.02)
+    view = noisy.measurement.view
+    expected = view.of(real).T @ view.of(real) / ROWS - np.outer(view.of(rows).mean(axis=0), view.of(rows).mean(axis=0))
+    gained = shapes.gained(shapes.functions(rows, Groups()))
+    waves = shapes.places
+    found = gained[np.ix_(waves[:2], waves[2:])]
+    wanted = (expected - np.cov(view.of(rows).T, bias=True))[:2, 2:]
+    # Nearly all of so clear a difference is believed.
+    np.testing.assert_allclose(found, wanted, atol=0.03)
+
+
+def test_waves_seen_in_two_ways_are_not_mixed():
+    noisy = waves_of_table(schema_of(2), parabola(ROWS, 0)[:, :2])
+    half = View.from_values(np.tile(0.5 * knot_places(), (2, 1)), waves=True)
+    bent = replace(noisy.measurement, view=half)
+    with pytest.raises(ValueError, match="one view"):
+        Shapes.of([noisy, NoisyMoments(bent, noisy.rows, noisy.integers)], Groups())
 
 
 def test_a_correlation_that_is_lacking_comes_and_others_stay():

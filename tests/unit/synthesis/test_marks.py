@@ -11,6 +11,7 @@ from smoothsynth.lattice import LATTICE
 from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.stages import Stages
+from smoothsynth.synthesis import placing
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.model import empty_model
 from smoothsynth.synthesis.placing import choose_levels, place, scores
@@ -39,6 +40,17 @@ def test_a_level_follows_its_score():
     marks = choose_levels(drawn, np.array([0.2, 0.3, 0.5]), even(5000))
     for level in range(3):
         assert drawn[marks[:, level] == 1.0, level].mean() > drawn[marks[:, level] == 0.0, level].mean() + 0.8
+
+
+def test_columns_that_are_sorted_ahead_are_placed_the_same(monkeypatch):
+    schema = ss.Schema(
+        {"a": ss.Number(0, 1), "b": ss.Number(0, 1, nullable=True), "c": ss.Number(0, 1), "d": ss.Number(0, 1)}
+    )
+    columns = flat_columns(schema).with_shares({2: 0.25})
+    drawn = scores(2000, 5, generator=np.random.default_rng(0))
+    one_by_one = place(drawn, columns, generator=np.random.default_rng(1))
+    monkeypatch.setattr(placing, "_MANY", 100)
+    np.testing.assert_array_equal(place(drawn, columns, generator=np.random.default_rng(1)), one_by_one)
 
 
 def test_rows_of_a_flat_model_obey_the_schema():
