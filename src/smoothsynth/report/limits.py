@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.lattice import LATTICE
 from smoothsynth.report.correlations import VISIBLE, Correlations
 from smoothsynth.waves import coordinate_of
 
@@ -86,10 +87,18 @@ def _many_columns(release: Release) -> Iterator[Limit]:
 
 
 def _chosen_shapes(release: Release) -> Iterator[Limit]:
-    """Name the pairs that were chosen to be looked at more closely, if that was done."""
-    chosen = [noisy for noisy in release.moments if noisy.measurement.choice is not None]
-    used = [[coordinate_of(wave) for wave, _ in feature.terms[0]] for noisy in chosen for feature in noisy.features]
-    names = list(dict.fromkeys(" with ".join(release.schema.coordinates[c] for c in pair) for pair in used))
+    """Name the pairs that were chosen to be looked at more closely, if that was done: the farthest from expected first."""
+    gaps: dict[tuple[int, ...], float] = {}
+    for noisy in release.moments:
+        expected = None if noisy.measurement.choice is None else noisy.measurement.choice.expected
+        if expected is None:
+            continue
+        for feature, value in zip(noisy.features, noisy.values, strict=True):
+            waves = tuple(wave for wave, _ in feature.terms[0])
+            pair = tuple(map(coordinate_of, waves))
+            gaps[pair] = gaps.get(pair, 0.0) + (float(value) - float(expected[waves]) / LATTICE) ** 2
+    found = sorted(gaps, key=lambda pair: -gaps[pair])
+    names = [" with ".join(release.schema.coordinates[c] for c in pair) for pair in found]
     if names:
         values = release.schema.roles.count("value")
         yield Limit(
