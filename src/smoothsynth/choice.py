@@ -15,6 +15,7 @@ import numpy as np
 from smoothsynth import privacy
 from smoothsynth.errors import PlanError
 from smoothsynth.lattice import LATTICE
+from smoothsynth.waves import coordinate_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,16 @@ class PairChoice:
     @property
     def _facts(self) -> tuple[int, float, int]:
         return self.count, self.multiplier, self.rows_per_person
+
+    def check(self, features: Sequence[Feature], *, waves: int) -> None:
+        """Refuse features other than the four products of the waves of two columns, pair after pair, or too few pairs."""
+        used = [[coordinate_of(wave) for wave, _ in feature.terms[0]] for feature in features]
+        fours = [used[start : start + PRODUCTS] for start in range(0, len(used), PRODUCTS)]
+        together = all(len(four) == PRODUCTS and all(pair == four[0] for pair in four) for four in fours)
+        if not together or len(fours) < self.count or any(len(pair) != 2 for pair in used):
+            raise PlanError(f"{self.count} pairs are chosen among as many or more, each four products in a row.")
+        if self.expected is not None and len(self.expected) != waves:
+            raise PlanError("What is expected must be of the waves that the view sees.")
 
     @property
     def sensitivity(self) -> int:

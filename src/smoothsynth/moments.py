@@ -175,19 +175,12 @@ class Measurement:
         return len(self.features) if self.choice is None else PRODUCTS * self.choice.count
 
     def _check_choice(self, choice: PairChoice) -> None:
-        """Refuse a choice among anything but products of waves, the four of two columns in a row, all weighted alike."""
-        used = [[coordinate_of(wave) for wave, _ in feature.terms[0]] for feature in self.features]
-        fours = [used[start : start + PRODUCTS] for start in range(0, len(used), PRODUCTS)]
-        together = all(len(four) == PRODUCTS and all(pair == four[0] for pair in four) for four in fours)
-        if not self._waved or not together or any(len(pair) != 2 for pair in used):
-            raise PlanError("Pairs are chosen among products of waves of two columns, the four of a pair in a row.")
-        if set(self.weights) != {FULL_WEIGHT} or self.multiplier is None or len(fours) < choice.count:
-            raise PlanError("Pairs are chosen among as many or more, with Gaussian noise and without weights.")
+        """Refuse a choice that the proof does not cover: of other features, with weights, other noise, another person."""
+        if self.view is None or not self._waved or set(self.weights) != {FULL_WEIGHT} or self.multiplier is None:
+            raise PlanError("Pairs are chosen among products of waves, with Gaussian noise and without weights.")
         if choice.rows_per_person != self.rows_per_person:
             raise PlanError("Choosing and measuring must protect as many rows of a person.")
-        waves = WAVES * (0 if self.view is None else len(self.view.knots))
-        if choice.expected is not None and len(choice.expected) != waves:
-            raise PlanError("What is expected must be of the waves that the view sees.")
+        choice.check(self.features, waves=WAVES * len(self.view.knots))
 
     def _coordinates(self) -> set[int]:
         return {c for feature in self.features for term in feature.terms for c, _ in term}

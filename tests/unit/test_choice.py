@@ -186,8 +186,18 @@ def choose_more(moments):
     moments["choice"]["count"] = 1
 
 
+def choose_what_is_known(moments):
+    moments["features"] = [[[[4 + a, 1], [10 + b, 1]]] for a in (0, 1) for b in (0, 1)] + moments["features"][4:]
+
+
 @pytest.mark.parametrize(
-    ("change", "check"), [(expect_more, "views"), (choose_for_less, "charges"), (choose_more, "charges")]
+    ("change", "check"),
+    [
+        (expect_more, "views"),
+        (choose_for_less, "charges"),
+        (choose_more, "charges"),
+        (choose_what_is_known, "views"),
+    ],
 )
 def test_another_choice_than_the_one_that_was_paid_for_is_caught(change, check, released, tmp_path):
     assert check in forged(released.write(tmp_path / "out"), change)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.errors import PlanError
 from smoothsynth.lattice import LATTICE
 from smoothsynth.sampling import look_of
 from smoothsynth.schema.column import as_numbers
@@ -132,9 +133,15 @@ def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
 
 def _unexpected(origin: Model, stated: Measurement) -> int:
     """Return the largest difference of what was expected of pairs before some were chosen, in steps of the lattice."""
-    chosen = None if stated.choice is None else origin.offer(stated).choice
-    if stated.choice is None or stated.choice.expected is None or chosen is None or chosen.expected is None:
+    if stated.choice is None or stated.choice.expected is None:
         return 0
+    try:
+        chosen = origin.offer(stated).choice
+    except PlanError:
+        # A pair that was known already is not among those that can be chosen.
+        return 2 * LATTICE
+    if chosen is None or chosen.expected is None:
+        raise AssertionError("a choice is offered with what is expected")
     return int(np.abs(stated.choice.expected - chosen.expected).max())
 
 
