@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -129,24 +130,39 @@ def test_every_choice_is_charged_before_what_was_chosen(released):
     assert "131075" in sentence
 
 
+def measured(rings, budget):
+    """Choose two pairs, all of which are expected to be 0, and measure them."""
+    planned = ss.plan(SCHEMA, ROWS, chosen_pairs=4, **BUDGET)
+    offered = next(m for m in planned.measurements if m.choice is not None)
+    choice = PairChoice(2, offered.choice.multiplier, expected=np.zeros((2 * COLUMNS,) * 2, dtype=np.int64))
+    ledger = Ledger(budget)
+    offered = replace(offered, view=View.straight(COLUMNS, waves=True), choice=choice)
+    return measure.measure(open_table(rings, SCHEMA), offered, engine=LocalEngine(), ledger=ledger)
+
+
 def test_nothing_is_chosen_once_the_budget_is_spent(rings, monkeypatch):
     """The ledger refuses the choice itself: no score is looked at, no noise is drawn."""
     drawn = []
     monkeypatch.setattr(noise, "noisy_maxima", lambda *_, **__: drawn.append)
-    planned = ss.plan(SCHEMA, ROWS, chosen_pairs=4, **BUDGET)
-    offered = next(m for m in planned.measurements if m.choice is not None)
-    expected = np.zeros((2 * COLUMNS,) * 2, dtype=np.int64)
-    offered = Measurement(
-        offered.purpose,
-        offered.features,
-        offered.mechanism,
-        multiplier=offered.multiplier,
-        view=View.straight(COLUMNS, waves=True),
-        choice=PairChoice(2, offered.choice.multiplier, expected=expected),
-    )
     with pytest.raises(BudgetError, match="Nothing was measured"):
-        measure.measure(open_table(rings, SCHEMA), offered, engine=LocalEngine(), ledger=Ledger(ss.Budget(1e-3, 1e-9)))
+        measured(rings, ss.Budget(1e-3, 1e-9))
     assert not drawn
+
+
+def test_a_choice_that_fails_says_nothing_of_the_scores(rings, monkeypatch):
+    seen = []
+
+    def broken(scores):
+        seen.extend(scores)
+        raise ValueError(f"cannot compare {scores}")
+
+    monkeypatch.setattr(noise, "noisy_maxima", lambda *_, **__: broken)
+    with pytest.raises(PlanError, match="failed after it was charged") as raised:
+        measured(rings, ss.Budget(4.0, 1e-6))
+    assert len(seen) == COLUMNS * (COLUMNS - 1) // 2
+    assert raised.value.__context__ is None
+    names = [value for entry in raised.traceback for value in entry.locals.values() if value is not seen]
+    assert not any(isinstance(value, list) and value[:3] == seen[:3] for value in names)
 
 
 def test_a_release_with_chosen_pairs_can_be_read_verified_and_asked(released, tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 
 from smoothsynth.basis import total_degree
 from smoothsynth.discovery.levels import MOST_FOUND, NoisyLevels
+from smoothsynth.errors import PlanError
 from smoothsynth.lattice import LATTICE
 from smoothsynth.moments import Measurement, NoisyMoments, check_marks, coarse_sums
 from smoothsynth.private import noise
@@ -59,8 +60,12 @@ def _choose(sums: SealedSums, measurement: Measurement, choice: PairChoice, *, r
     charge = choice.charge()
     sampler = noise.noisy_maxima(choice.count, sensitivity=choice.sensitivity, multiplier=choice.multiplier)
     ledger.charge(charge)
-    # No name of this frame holds a score.
-    return sampler(choice.scores(coarse_sums(sums.unseal(), measurement), measurement.features, rows))
+    try:
+        return sampler(choice.scores(coarse_sums(sums.unseal(), measurement), measurement.features, rows))
+    except Exception:
+        failed = "The choice of pairs of columns failed after it was charged; nothing of it was released."
+    # Raised out here: an error from within would carry frames that hold exact scores.
+    raise PlanError(failed)
 
 
 def measure_product(
