@@ -45,7 +45,7 @@ app.command()(update)
 
 SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema file: columns, types, public bounds.")]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget; smaller protects more.")]
-DeltaOption = Annotated[float, typer.Option(help="0 for pure epsilon, or a probability far below 1/rows such as 1e-6.")]
+DeltaOption = Annotated[float, typer.Option(help="0 for pure epsilon, or at most 1/(100 rows): 1e-6 for 10,000 rows.")]
 MethodOption = Annotated[str, typer.Option(help="auto (best known plan) or paper (its mechanism, correct constants).")]
 CandidatesOption = Annotated[
     str | None, typer.Option(help="Where rows may lie: model (of the noisy moments), hypercube, grid or ellipsoid.")

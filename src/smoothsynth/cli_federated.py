@@ -25,7 +25,7 @@ federated = typer.Typer(
 
 KeyOption = Annotated[Path, typer.Option("--key", "-k", help="Your own private key (smoothsynth federated key).")]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget; smaller protects more.")]
-DeltaOption = Annotated[float, typer.Option(help="0 for pure epsilon, or a probability far below 1/rows such as 1e-6.")]
+DeltaOption = Annotated[float, typer.Option(help="0 for pure epsilon, or at most 1/(100 rows): 1e-6 for 10,000 rows.")]
 SeedOption = Annotated[Optional[int], typer.Option(help="Seeds the drawing of rows, never the noise.")]
 MemoryOption = Annotated[Optional[str], typer.Option(help="How much memory reading and summing may take.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]

@@ -32,13 +32,24 @@ FORMATS = ("json", "dp-accounting")
 def set_total(
     file: FileArgument,
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="What all releases together may spend.")],
-    delta: Annotated[float, typer.Option(help="0 for pure epsilon, or a probability far below 1/rows.")] = 0.0,
+    delta: Annotated[
+        float, typer.Option(help="0 for pure epsilon, or at most 1/(100 rows): 1e-6 for 10,000 rows.")
+    ] = 0.0,
     rows_per_person: Annotated[
         Optional[int], typer.Option(help="The most rows that one person can have in the table [default: 1].")
+    ] = None,
+    pure_epsilon: Annotated[
+        Optional[float],
+        typer.Option(
+            help="Of a total with delta: how much of epsilon to keep for releases without delta [default: none]."
+        ),
     ] = None,
     raised: Annotated[bool, typer.Option("--raise", help="Raise the total of an existing ledger.")] = False,
 ) -> None:
     """Make the ledger of a data set, or raise its total.
+
+    A total with delta is divided between pure and Gaussian noise before the first Gaussian charge, in the proportions of
+    that release; say --pure-epsilon if pure releases shall follow Gaussian ones.
 
     Example:  **smoothsynth ledger set patients.ledger --epsilon 3 --delta 1e-6**
     """
@@ -46,15 +57,23 @@ def set_total(
     from smoothsynth.private.ledger_file import LedgerFile
 
     total = Budget(epsilon, delta)
-    if raised and rows_per_person is not None:
-        raise LedgerError("The rows of a person belong to every charge so far: they cannot be changed with --raise.")
+    if raised and (rows_per_person, pure_epsilon) != (None, None):
+        raise LedgerError(
+            "The rows of a person and the part for pure noise belong to every charge so far: they cannot be changed with "
+            "--raise."
+        )
     if raised:
         LedgerFile(file).raise_total(total)
     elif file.exists():
         LedgerFile(file)
         raise LedgerError(f"{file} exists already. To change its total, say --raise.")
     else:
-        LedgerFile.create(file, total, rows_per_person=1 if rows_per_person is None else rows_per_person)
+        LedgerFile.create(
+            file,
+            total,
+            rows_per_person=1 if rows_per_person is None else rows_per_person,
+            pure_epsilon=pure_epsilon or 0.0,
+        )
     typer.echo(f"{file}: the total is epsilon = {epsilon:g}, delta = {delta:g}.")
 
 
@@ -81,6 +100,8 @@ def show(
     screen.print(f"Total:  epsilon = {total.epsilon:g}, delta = {total.delta:g}, {_unit(statement)}", highlight=False)
     screen.print(f"Spent:  epsilon = {rounded_up(epsilon)}, delta = {delta:g}", highlight=False)
     screen.print(f"Left:   {statement.left_in_words()}", highlight=False)
+    if total.delta:
+        screen.print(statement.parts_in_words(), highlight=False)
 
 
 @ledger.command()

@@ -19,7 +19,9 @@ def update(
     data: Annotated[
         Optional[list[str]], typer.Argument(help="The new rows only; without them the stored rows are released again.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="0 for pure epsilon, or a probability such as 1e-6.")] = 0.0,
+    delta: Annotated[
+        float, typer.Option(help="0 for pure epsilon, or at most 1/(100 rows): 1e-6 for 10,000 rows.")
+    ] = 0.0,
     output: Annotated[Optional[Path], typer.Option("--output", "-o", help="The release folder to write.")] = None,
     ledger: Annotated[
         Optional[Path], typer.Option(help="The data set's ledger: this release is recorded there.")

@@ -15,6 +15,7 @@ import numpy as np
 
 from smoothsynth.moments import FULL_WEIGHT
 from smoothsynth.plan import Forecast, Plan
+from smoothsynth.privacy import MOST_DELTA, exceeding_probability
 from smoothsynth.synthesis.model import empty_model
 
 if TYPE_CHECKING:
@@ -118,9 +119,23 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         f"{plan.synthetic_rows:,} synthetic rows. Method: {plan.method}, focus: {plan.focus}. No data was read."
     )
     notes = [] if plan.discovery is None else ["", *plan.discovery.sentences(plan.rows)]
+    if plan.budget.delta:
+        notes += ["", _delta_note(plan)]
     # Text, since rich takes brackets in a string for styles.
     known = [Text(f"Constraint: {text}") for text in plan.schema.constraints]
     return Group(head, *known, "", measured, *notes, "", errors, "", tail)
+
+
+def _delta_note(plan: Plan) -> str:
+    """Say what delta means for this plan, and whether it is small enough."""
+    epsilon, rarely = plan.budget.epsilon, exceeding_probability(plan.charges, plan.budget.epsilon)
+    said = f"Odds about a row may exceed e^{epsilon:g} : 1 with a probability of up to about {rarely:.1g}."
+    if not rarely:
+        said = "All noise is pure: this plan needs no delta, and spends none."
+    if plan.budget.delta <= MOST_DELTA / plan.rows:
+        return said
+    advice = f"delta should be at most 1/(100 rows), {MOST_DELTA / plan.rows:.1g} for {plan.rows:,} rows"
+    return f"{said} It is larger than advised: {advice}."
 
 
 def cost_of(charge: Charge) -> str:

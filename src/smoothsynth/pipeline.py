@@ -84,7 +84,7 @@ def release(
         planned.discovery.refuse(table.rows)
         check_engine(planned.discovery, summing)
     upon = None if file is None else _reserve(planned, file, label)
-    spending = Ledger(planned.budget, upon=upon)
+    spending = Ledger(planned.budget, planned=planned.charges, upon=upon)
     found = None
     if planned.discovery is not None:
         found = discover(table, planned.discovery, engine=summing, ledger=spending, progress=progress)
@@ -118,7 +118,7 @@ def carry_out(
     found: Found | None = None,
 ) -> Release:
     """Measure what the plan says, fit, draw rows, and write the receipt; keep the views of `earlier` moments, if given."""
-    ledger = Ledger(planned.budget) if ledger is None else ledger
+    ledger = Ledger(planned.budget, planned=planned.charges) if ledger is None else ledger
     stages = Stages.of(planned, earlier=earlier)
     while (seen := stages.next) is not None:
         noisy = measure(table, seen, engine=engine, ledger=ledger, progress=_stage(progress, seen.purpose))
@@ -210,10 +210,8 @@ def _release(
 
 def _reserve(planned: Plan, file: LedgerFile, label: str) -> Reservation:
     """Check that the whole release fits; what comes after a search for bounds and levels is recorded after it."""
-    together = planned.rows_per_person
-    file.read().refuse(planned.charges, rows_per_person=together)
     first = planned if planned.discovery is None else planned.discovery
-    return file.reserve(first.charges, label=label, rows_per_person=together)
+    return file.reserve(first.charges, label=label, rows_per_person=planned.rows_per_person, planned=planned.charges)
 
 
 def _owner(keep: str | Path, key: str | Path | None, planned: Plan) -> Owner:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from smoothsynth.subspace import SubspaceMeasurement
 
 METHODS = ("auto", "paper")
+NOISES = ("pure", "gaussian")
 CANDIDATES = ("model", "hypercube", "grid", "ellipsoid")
 FITS = ("maximum entropy", "linear program")
 
@@ -158,6 +159,7 @@ def plan(
     bounds_share: float = 0.1,
     levels_share: float = 0.1,
     chosen_pairs: int | None = None,
+    noise: str | None = None,
 ) -> Plan:
     """Plan a release from public facts: the schema, the number of rows and the budget.
 
@@ -167,6 +169,7 @@ def plan(
     `bounds_share` and `levels_share` of the budget find the bounds and levels that the schema calls "private", if any.
     `chosen_pairs` is how many pairs of columns are found that the model has most wrong, and measured by themselves, in
     place of the shapes of all pairs; by default this is done in wide tables where the number of rows allows it, 0 is never.
+    `noise` is "gaussian" or "pure", by default what serves better at this budget; the first needs a delta.
     """
     budget = Budget(epsilon, delta)
     known = assumed(schema)
@@ -174,6 +177,7 @@ def plan(
     _check_choice("method", method, METHODS)
     _check_choice("focus", focus, tuple(FOCUSES))
     _check_chosen(known, chosen_pairs, method=method)
+    _check_noise(noise, budget)
     size = synthetic_rows or rows
 
     def designed(rest: Budget) -> Design:
@@ -187,6 +191,7 @@ def plan(
                 focus=focus,
                 smoothness=smoothness,
                 chosen=chosen_pairs,
+                gaussian=noise == "gaussian",
                 weighed=candidates not in (None, "model") or fit not in (None, "maximum entropy"),
             )
         chosen = candidates or "ellipsoid"
@@ -211,8 +216,9 @@ def plan(
             gaussian=gaussian,
         )
 
-    discovery = discovered(gaussian=bool(delta))
-    design = designed(budget if discovery is None else discovery.rest)
+    discovery = discovered(gaussian=bool(delta) and noise != "pure")
+    rest = budget if discovery is None else discovery.rest
+    design = designed(Budget(rest.epsilon) if noise == "pure" else rest)
     # One kind of noise for all: Gaussian and pure costs add up worse than either by itself.
     if delta and design.measurements[0].epsilon is not None and (pure := discovered(gaussian=False)) is not None:
         discovery, design = pure, designed(pure.rest)
@@ -241,20 +247,16 @@ def plan(
 
 
 def plan_found(planned: Plan, schema: Schema, **choices: Any) -> Plan:
-    """Plan the rest again once private bounds and levels are found, with the budget that they left.
+    """Plan the rest again once private bounds and levels are found, with the budget and the kind of noise planned for it.
 
-    Bounds change nothing. Levels do; should another number of them make the plan a pure one, it gets what Gaussian noise on
-    the bounds leaves of epsilon.
+    Bounds change nothing. Levels do: with another number of them, other sums are measured with other shares of the same
+    noise. So noise depends on an earlier release, and the ledger is what bounds it (docs/proofs/post-processing.md).
     """
     if planned.discovery is None:
         return planned
-    rest, spent = planned.discovery.rest, planned.discovery.charges
-    made = plan(schema, planned.rows, epsilon=rest.epsilon, delta=rest.delta, method=planned.method, **choices)
-    found = replace(made, budget=planned.budget, discovery=planned.discovery)
-    if found.cost.epsilon <= planned.budget.epsilon:
-        return found
-    left = planned.budget.epsilon - compose(spent, delta=planned.budget.delta).epsilon
-    made = plan(schema, planned.rows, epsilon=left, method=planned.method, **choices)
+    rest = planned.discovery.rest
+    same = {**choices, "method": planned.method, "noise": NOISES[planned.measurements[0].epsilon is None]}
+    made = plan(schema, planned.rows, epsilon=rest.epsilon, delta=rest.delta, **same)
     return replace(made, budget=planned.budget, discovery=planned.discovery)
 
 
@@ -303,6 +305,13 @@ def _check_chosen(schema: Schema, chosen: int | None, *, method: str) -> None:
             f"chosen_pairs must be a whole number from 0 to {most:,} with method='auto' for this schema (half of the pairs "
             f"of up to {MOST_CHOSEN_FROM} columns of numbers that no constraint binds, {MOST_ASKED} at most), not {chosen!r}."
         )
+
+
+def _check_noise(noise: str | None, budget: Budget) -> None:
+    if noise is not None:
+        _check_choice("noise", noise, NOISES)
+    if noise == "gaussian" and not budget.delta:
+        raise PlanError("Gaussian noise needs a delta: give one of at most 1/(100 rows), or leave out noise.")
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

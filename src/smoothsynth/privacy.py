@@ -1,4 +1,4 @@
-"""What a release costs: budgets, charges, the noise each charge needs, and what charges add up to.
+"""What a release costs: budgets, charges, the noise that each charge needs, and what charges add up to.
 
 Every rounding goes the safe way: scales up, shares down, composed budgets up. The proofs are in
 docs/proofs/composition.md and in the page of each mechanism.
@@ -42,12 +42,15 @@ _MOVES = {
 # still differs (2.1e-34 per coordinate, 1e-13 per floating-point evaluation) is below these margins.
 _TAU_SQUARED = 4
 # docs/proofs/noisy-maxima.md: pi/2, rounded up.
-_HALF_PI = Fraction(355, 226)
+HALF_PI = Fraction(355, 226)
 _MARGIN = 1e-9
 _ROUNDING = 1e-13
-_EPSILON_RANGE = (1e-6, 1e4)
+EPSILON_RANGE = (1e-6, 1e4)
 _MULTIPLIER_RANGE = (1e-4, 1e10)
 _LEAST_DELTA = 1e-300
+# The one piece of advice on delta: at most a hundredth of 1/rows.
+MOST_DELTA = 0.01
+_ZERO = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class Charge:
     def _noise_suffices(self) -> bool:
         sensitivity, scale = Fraction(self.sensitivity), Fraction(self.scale)
         if self.multiplier is not None and self.mechanism == MAXIMA:
-            return scale**2 >= _HALF_PI * self.coordinates * (Fraction(self.multiplier) * sensitivity) ** 2
+            return scale**2 >= HALF_PI * self.coordinates * (Fraction(self.multiplier) * sensitivity) ** 2
         if self.multiplier is not None:
             return scale**2 >= (Fraction(self.multiplier) * sensitivity) ** 2 + _TAU_SQUARED
         return self.epsilon is not None and scale * Fraction(self.epsilon) >= sensitivity
@@ -175,7 +178,7 @@ class Charge:
 
 def cube_scale(sensitivity: float, epsilon: float) -> float:
     """Give the least float b with sensitivity / b <= epsilon exactly; sensitivity in the maximum norm."""
-    return _above(_exact(sensitivity, "sensitivity") / Fraction(Budget(epsilon).epsilon))
+    return rounded_above(_exact(sensitivity, "sensitivity") / Fraction(Budget(epsilon).epsilon))
 
 
 def laplace_scale(sensitivity: float, epsilon: float) -> float:
@@ -201,7 +204,7 @@ def maxima_scale(sensitivity: float, multiplier: float, *, count: int) -> float:
     than two normal laws at a distance of sqrt(pi/2) D / scale; docs/proofs/noisy-maxima.md.
     """
     length = _exact(sensitivity, "sensitivity") * _exact(multiplier, "multiplier")
-    return _root_above(_HALF_PI * count * length**2)
+    return _root_above(HALF_PI * count * length**2)
 
 
 def stable_threshold(scale: float, delta: float) -> int:
@@ -217,8 +220,8 @@ def stable_threshold(scale: float, delta: float) -> int:
 def split_delta(delta: float, share: float) -> tuple[float, float]:
     """Divide a delta into a share and the rest; rounded down, so the exact sum is at most delta."""
     whole = Fraction(delta)
-    part = _below(whole * Fraction(share))
-    return part, _below(whole - Fraction(part))
+    part = rounded_below(whole * Fraction(share))
+    return part, rounded_below(whole - Fraction(part))
 
 
 def cube_deviation(coordinates: int, *, sensitivity: float, epsilon: float) -> float:
@@ -244,7 +247,7 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
 
     Balle and Wang 2018, theorem 8. The second form neither overflows nor loses digits in the far tail.
     """
-    low, high = _EPSILON_RANGE
+    low, high = EPSILON_RANGE
     if not low <= Budget(epsilon).epsilon <= high:
         raise BudgetError(f"epsilon for Gaussian noise must be {low:g} to {high:g}; found {epsilon}.")
     m = _positive(multiplier, "multiplier", error=BudgetError)
@@ -252,6 +255,22 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
     share = -math.expm1(_log_mills(t + u) - _log_mills(t - u))
     bound = 0.5 * math.erfc((t - u) / math.sqrt(2)) * (share + _ROUNDING) * (1 + _MARGIN)
     return min(1.0, bound + sys.float_info.min)
+
+
+def exceeding_probability(charges: Iterable[Charge], epsilon: float) -> float:
+    """Give about how often the odds for one of two neighbouring tables exceed e^epsilon, where a row moves all it may.
+
+        deltas of charges  +  Phi(mu / 2 - (epsilon - pure epsilons) / mu),    mu^2 the sum of 1/multiplier^2
+
+    It is no less than delta, and 7 to 150 times as much for common budgets: delta bounds by how much probabilities exceed
+    e^epsilon times each other, not how often odds do.
+    """
+    used = Usage.of(charges)
+    if not used.mu_squared:
+        return float(used.delta)
+    mu = math.sqrt(used.mu_squared)
+    beyond = (epsilon - float(used.epsilon)) / mu - mu / 2
+    return min(1.0, float(used.delta) + 0.5 * math.erfc(beyond / math.sqrt(2)))
 
 
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
@@ -265,7 +284,7 @@ def gaussian_multiplier(epsilon: float, delta: float) -> float:
 def gaussian_epsilon(multiplier: float, delta: float) -> float:
     """Give the least epsilon >= 1e-6 at which Gaussian noise is (epsilon, delta)-private, rounded up."""
     _check_gaussian(delta)
-    low, high = _EPSILON_RANGE
+    low, high = EPSILON_RANGE
     if gaussian_delta(multiplier, high) > delta:
         raise BudgetError(f"Gaussian noise must allow some epsilon below {high:g}; use a larger multiplier.")
     return _smallest(lambda epsilon: gaussian_delta(multiplier, epsilon) <= delta, low, high)
@@ -274,7 +293,7 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
 def split_epsilon(epsilon: float, shares: Sequence[float]) -> list[float]:
     """Divide a pure budget in proportion to `shares`; rounded down, so the exact sum is at most epsilon."""
     whole = Fraction(Budget(epsilon).epsilon)
-    return [_below(whole * share) for share in _proportions(shares)]
+    return [rounded_below(whole * share) for share in _proportions(shares)]
 
 
 def split_multiplier(multiplier: float, shares: Sequence[float]) -> list[float]:
@@ -283,26 +302,50 @@ def split_multiplier(multiplier: float, shares: Sequence[float]) -> list[float]:
     return [_root_above(whole / share) for share in _proportions(shares)]
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What charges have used, in exact numbers: pure epsilon, deltas of charges, and mu^2 of Gaussian privacy."""
+
+    epsilon: Fraction = _ZERO
+    delta: Fraction = _ZERO
+    mu_squared: Fraction = _ZERO
+
+    @classmethod
+    def of(cls, charges: Iterable[Charge]) -> Usage:
+        """Add up charges, each by its kind."""
+        charges = list(charges)
+        return cls(
+            sum((Fraction(c.epsilon) for c in charges if c.epsilon is not None), _ZERO),
+            sum((Fraction(c.delta) for c in charges), _ZERO),
+            sum((1 / Fraction(c.multiplier) ** 2 for c in charges if c.multiplier is not None), _ZERO),
+        )
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.epsilon + other.epsilon, self.delta + other.delta, self.mu_squared + other.mu_squared)
+
+    def cost(self, delta: float) -> Budget:
+        """Return what all of it costs if it was fixed beforehand, Gaussian noise at what charges leave of `delta`."""
+        if not self.mu_squared:
+            return Budget(rounded_above(self.epsilon), rounded_above(self.delta))
+        left = Fraction(delta) - self.delta
+        if self.delta and left <= 0:
+            raise BudgetError(
+                f"The charges alone spend a delta of {float(self.delta):g}; nothing of {delta:g} is left for noise."
+            )
+        gaussian = gaussian_epsilon(root_below(1 / self.mu_squared), rounded_below(left))
+        return Budget(rounded_above(self.epsilon + Fraction(gaussian)), delta)
+
+
 def compose(charges: Iterable[Charge], *, delta: float) -> Budget:
-    """Give what all charges cost together, adaptively chosen or not; docs/proofs/composition.md.
+    """Give what charges cost together if all of them were fixed beforehand; docs/proofs/composition.md.
 
     Pure epsilons add up, and deltas of charges. Gaussians are one Gaussian, 1/m^2 = sum 1/m_i^2, converted at what those
-    leave of `delta`. With both, the two add up. Without Gaussian charges only the deltas of charges are spent.
+    leave of `delta`. With both, the two add up. Charges that are chosen one after the other need a PrivacyFilter.
     """
     charges = list(charges)
     if not charges:
         raise BudgetError("Composition needs at least one charge; found none.")
-    pure = sum((Fraction(c.epsilon) for c in charges if c.epsilon is not None), Fraction(0))
-    inverse = sum((1 / Fraction(c.multiplier) ** 2 for c in charges if c.multiplier is not None), Fraction(0))
-    own = sum((Fraction(c.delta) for c in charges), Fraction(0))
-    if not inverse:
-        return Budget(_above(pure), _above(own) if own else 0.0)
-    left = Fraction(delta) - own
-    if own and left <= 0:
-        raise BudgetError(f"The charges alone spend a delta of {float(own):g}; nothing of {delta:g} is left for noise.")
-    return Budget(
-        _above(pure + Fraction(gaussian_epsilon(_root_below(1 / inverse), _below(left) if own else delta))), delta
-    )
+    return Usage.of(charges).cost(delta)
 
 
 def _log_mills(x: float) -> float:
@@ -366,7 +409,7 @@ def _exact(value: object, name: str) -> Fraction:
     return Fraction(int(value)) if isinstance(value, Integral) else Fraction(number)
 
 
-def _above(value: Fraction) -> float:
+def rounded_above(value: Fraction) -> float:
     """Round up to a float."""
     try:
         near = float(value)
@@ -375,21 +418,22 @@ def _above(value: Fraction) -> float:
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
-def _below(value: Fraction) -> float:
+def rounded_below(value: Fraction) -> float:
     """Round down to a float."""
     near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, 0.0)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 
 def _root_above(square: Fraction) -> float:
-    root = math.sqrt(_above(square))
+    root = math.sqrt(rounded_above(square))
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
 
 
-def _root_below(square: Fraction) -> float:
-    root = math.sqrt(_above(square))
+def root_below(square: Fraction) -> float:
+    """Round a square root down to a float."""
+    root = math.sqrt(rounded_above(square))
     while Fraction(root) ** 2 > square:
         root = math.nextafter(root, 0.0)
     return root

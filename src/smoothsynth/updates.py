@@ -103,7 +103,7 @@ def update(
         engine=keeping,
         seed=seed,
         progress=progress,
-        ledger=Ledger(budget, upon=upon),
+        ledger=Ledger(budget, planned=planned.charges, upon=upon),
         earlier=stored.kept.earlier,
     )
     owner.keep(stored.after(keeping, rows=rows, charges=made.receipt.charges), replace_it=True)

@@ -15,7 +15,7 @@ LAYERS = [
     ["errors", "version", "blas"],
     ["commands"],
     ["schema", "basis", "privacy", "folder", "lattice"],
-    ["soft_counts", "waves"],
+    ["soft_counts", "waves", "privacy_filter"],
     ["sensitivity"],
     ["view", "choice"],
     ["moments"],

@@ -16,12 +16,13 @@ import numpy as np
 
 import smoothsynth as ss
 from smoothsynth import choice, moments, pipeline
-from smoothsynth.audit import choosing, found, mechanisms, releases
+from smoothsynth.audit import adaptive, choosing, found, mechanisms, releases
 from smoothsynth.audit.case import Case, Finding
 from smoothsynth.audit.pairs import EDGE, pair
 from smoothsynth.audit.run import examine_all
 from smoothsynth.discovery.levels import LevelsMeasurement
-from smoothsynth.private import noise
+from smoothsynth.privacy import compose
+from smoothsynth.private import ledger, noise
 from smoothsynth.private.ledger import Ledger
 from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, on_lattice
 
@@ -192,6 +193,17 @@ def no_threshold():
     return patch.object(LevelsMeasurement, "threshold", property(lambda _: 2))
 
 
+def mixed_charges():
+    """Let kinds of charges be chosen as outcomes come, and add up what they would cost had they been planned."""
+
+    def planned_rule(total, _parts, before, charges, **_):
+        cost = compose([*before, *charges], delta=total.delta)
+        if cost.epsilon > total.epsilon or cost.delta > total.delta:
+            raise ss.BudgetError("too much")
+
+    return patch.object(ledger, "admitted", planned_rule)
+
+
 MUTANTS = [
     Mutant("half the noise, Laplace", lambda: half_noise("_draw_laplace"), lambda: noise_cases("discrete laplace")),
     Mutant("half the noise, cube", lambda: half_noise("_draw_cube"), lambda: mechanisms._cube_cases()[:2], 2_500),
@@ -219,6 +231,7 @@ MUTANTS = [
     Mutant("half the noise, maxima", lambda: half_noise("_maxima_sampler"), lambda: choosing.choosing_cases()[:2]),
     Mutant("half the sensitivity of a choice", half_choice, lambda: choosing.choosing_cases()[2:], 6_000),
     Mutant("a choice that is not charged", free_choice, lambda: choosing.choosing_cases()[2:], 6_000),
+    Mutant("kinds of charges chosen as outcomes come", mixed_charges, adaptive.adaptive_cases, 15_000),
     Mutant("every level shown", no_threshold, lambda: found.found_cases()[:1], 4_000),
 ]
 

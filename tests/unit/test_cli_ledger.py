@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.cli import app
-from smoothsynth.privacy import gaussian_sigma
+from smoothsynth.privacy import compose, gaussian_sigma
 from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.statement import rounded_down, rounded_up
 
@@ -78,10 +78,14 @@ def test_show_says_what_was_spent_and_what_is_left(spent):
     receipts = [ss.load(spent.parent / name).receipt for name in ("[bold]one", "two")]
     costs = [(charge.epsilon, charge.multiplier) for receipt in receipts for charge in receipt.charges]
     assert [(charge["epsilon"], charge["multiplier"]) for charge in document["charges"]] == costs
-    everything = ss.privacy.compose([c for r in receipts for c in r.charges], delta=1e-6)
+    everything = compose([c for r in receipts for c in r.charges], delta=1e-6)
     assert document["spent"]["epsilon"] == everything.epsilon <= 1.0 + 1e-9
     assert f"Spent: epsilon = {rounded_up(everything.epsilon)}" in words
-    assert f"Left: epsilon = {rounded_down(2.0 - everything.epsilon)}" in words
+    left = LedgerFile(spent).read()
+    assert f"Left: epsilon = {rounded_down(left.left)} (for Gaussian noise" in words
+    assert left.left < 2.0 - everything.epsilon < left.left_for_gaussian
+    assert "Divided before the first Gaussian charge: epsilon = 0.5 for pure noise" in words
+    assert document["parts"]["epsilon"] == 0.5
 
 
 def test_an_empty_ledger_can_be_shown(path):

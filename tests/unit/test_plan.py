@@ -302,3 +302,23 @@ def test_the_inverse_of_a_plan():
     assert needed_epsilon(schema, 10, 1e-4) is None
     with pytest.raises(ss.PlanError, match="target"):
         needed_epsilon(schema, 10, 0.0)
+
+
+def test_the_kind_of_noise_can_be_asked_for(schema):
+    for noise, pure in (("pure", True), ("gaussian", False)):
+        planned = ss.plan(schema, 5_000, epsilon=1.0, delta=1e-6, noise=noise)
+        assert all((charge.multiplier is None) is pure for charge in planned.charges)
+        assert planned.cost.epsilon <= 1.0
+    with pytest.raises(ss.PlanError, match="delta"):
+        ss.plan(schema, 5_000, epsilon=1.0, noise="gaussian")
+    with pytest.raises(ss.PlanError, match="noise must be one of"):
+        ss.plan(schema, 5_000, epsilon=1.0, noise="loud")
+
+
+def test_a_plan_says_how_often_odds_are_exceeded_and_when_delta_is_large(schema):
+    shown = " ".join(str(ss.plan(schema, 5_000, epsilon=1.0, delta=1e-6, noise="gaussian")).split())
+    assert "may exceed e^1 : 1 with a probability of up to about 2e-05." in shown
+    assert "advised" not in shown
+    large = " ".join(str(ss.plan(schema, 50_000, epsilon=1.0, delta=1e-6)).split())
+    assert "at most 1/(100 rows), 2e-07 for 50,000 rows" in large
+    assert "exceed" not in str(ss.plan(schema, 5_000, epsilon=1.0))

@@ -2,6 +2,7 @@ import json
 import math
 from dataclasses import FrozenInstanceError, replace
 from itertools import product
+from statistics import NormalDist
 
 import dp_accounting
 import numpy as np
@@ -17,6 +18,7 @@ from smoothsynth.privacy import (
     compose,
     cube_deviation,
     cube_scale,
+    exceeding_probability,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_multiplier,
@@ -303,3 +305,23 @@ class TestSplit:
         for split in (split_epsilon, split_multiplier):
             with pytest.raises(PlanError, match="a share must be"):
                 split(1.0, shares)
+
+
+class TestExceedingProbability:
+    @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (1.0, 1e-10), (4.0, 1e-6)])
+    def test_is_the_tail_of_the_loss_and_far_more_than_delta(self, epsilon, delta):
+        multiplier = gaussian_multiplier(epsilon, delta)
+        parts = split_multiplier(multiplier, [0.5, 0.3, 0.2])
+        found = exceeding_probability([gaussian(m) for m in parts], epsilon)
+        assert found == pytest.approx(NormalDist().cdf(0.5 / multiplier - epsilon * multiplier), rel=1e-6)
+        assert 5 * delta < found < 400 * delta
+
+    def test_counts_losses_that_were_drawn(self):
+        multiplier, epsilon = 1.5, 0.7
+        losses = np.random.default_rng(1).normal(0.5 / multiplier**2, 1 / multiplier, 400_000)
+        found = exceeding_probability([gaussian(multiplier)], epsilon)
+        assert found == pytest.approx(np.mean(losses > epsilon), rel=0.02)
+
+    def test_is_zero_for_pure_noise_and_leaves_pure_epsilon_out(self):
+        assert exceeding_probability([cube(0.5), laplace(0.5)], 1.0) == 0.0
+        assert exceeding_probability([cube(0.5), gaussian(2.0)], 1.0) == exceeding_probability([gaussian(2.0)], 0.5)

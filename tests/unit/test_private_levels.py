@@ -258,3 +258,25 @@ def test_a_ledger_shows_the_delta_of_a_charge(tmp_path):
     file.charge(LevelsMeasurement("x", 1.0, 6e-7).charge())
     shown = CliRunner().invoke(app, ["ledger", "show", str(tmp_path / "l")], env={"COLUMNS": "160"})
     assert "delta 6e-07" in " ".join(shown.output.split())
+
+
+@pytest.mark.parametrize("levels", [2, 6, 40, 200])
+def test_a_plan_made_again_for_the_levels_found_keeps_to_the_division_of_the_first(levels):
+    schema = ss.Schema({"a": ss.Number(0.0, 1.0), "b": ss.Category("private", other="other")})
+    planned = ss.plan(schema, 20_000, epsilon=1.0, delta=1e-6)
+    found = ss.Category([*(f"l{i}" for i in range(levels)), "other"], other="other")
+    again = plan_found(planned, ss.Schema({"a": ss.Number(0.0, 1.0), "b": found}))
+    assert {m.mechanism for m in again.measurements} == {m.mechanism for m in planned.measurements}
+    ledger = Ledger(planned.budget, planned=planned.charges)
+    for charge in again.charges:
+        ledger.charge(charge)
+    with pytest.raises(ss.BudgetError):
+        ledger.charge(again.charges[-1])
+
+
+def test_levels_found_do_not_change_the_kind_of_noise():
+    """With one column of few levels a pure plan would be better; the division was fixed before they were found."""
+    schema = ss.Schema({"b": ss.Category("private", other="other")})
+    planned = ss.plan(schema, 2_000, epsilon=1.0, delta=1e-6, noise="gaussian")
+    again = plan_found(planned, ss.Schema({"b": ss.Category(["x", "other"], other="other")}))
+    assert all(m.multiplier is not None for m in again.measurements)

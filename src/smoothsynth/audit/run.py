@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth.audit.adaptive import adaptive_cases
 from smoothsynth.audit.case import Case, Finding, examine
 from smoothsynth.audit.choosing import choosing_cases
 from smoothsynth.audit.found import found_cases
@@ -95,7 +96,7 @@ def examine_all(cases: Sequence[Case], *, trials: int, alpha: float = ALPHA) -> 
 
 @functools.lru_cache(maxsize=1)
 def _cases() -> tuple[list[Case], list[Case]]:
-    return [*mechanism_cases(), *choosing_cases(), *found_cases(), *release_cases()], printed_cases()
+    return [*mechanism_cases(), *choosing_cases(), *adaptive_cases(), *found_cases(), *release_cases()], printed_cases()
 
 
 def _examine(index: int, trials: int, alpha: float) -> tuple[Finding, ...]:

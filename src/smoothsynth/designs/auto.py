@@ -37,11 +37,13 @@ def auto_design(
     focus: str,
     smoothness: int,
     chosen: int | None = None,
+    gaussian: bool = False,
     weighed: bool = False,
 ) -> Design:
     """Choose stages, mechanism and shares from public facts; `weighed` if no model is drawn from.
 
-    `chosen` is how many pairs of columns are to be chosen for their shapes, None if that is for the plan to say.
+    `chosen` is how many pairs of columns are to be chosen for their shapes, None if that is for the plan to say; with
+    `gaussian` there is nothing to choose between kinds of noise.
     """
     if chosen and (weighed or not budget.delta):
         raise PlanError(
@@ -51,7 +53,7 @@ def auto_design(
     shape, lean = Shape.of(schema), FOCUSES[focus]
     stages = pure_stages(shape, rows, budget.epsilon, rows_per_person=rows_per_person, lean=lean, weighed=weighed)
     if budget.delta:
-        gaussian = gaussian_stages(
+        normal = gaussian_stages(
             shape,
             rows,
             budget,
@@ -61,8 +63,8 @@ def auto_design(
             chosen=chosen,
             weighed=weighed,
         )
-        if chosen or _gaussian_is_better(gaussian, stages, shape, rows):
-            stages = gaussian
+        if chosen or gaussian or _gaussian_is_better(normal, stages, shape, rows):
+            stages = normal
     looks, measurements = zip(*stages, strict=True)
     return Design(measurements, "model", size, "maximum entropy", looks=looks)
 

@@ -137,7 +137,7 @@ def _levels(
     if not budget.delta:
         raise PlanError(
             f"Private levels (column {names[0]!r}) need delta > 0: a value that one person has is shown with that "
-            "probability. Give a delta far below 1/rows, or declare the levels."
+            "probability. Give a delta of at most 1/(100 rows), or declare the levels."
         )
     if rows_per_person > 1:
         raise PlanError(

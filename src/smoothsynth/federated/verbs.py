@@ -181,7 +181,7 @@ def _add_round(
     if account is not None:
         account.refuse()
     answered = Answered(request, add_answers(request, files, key=key))
-    spending = Ledger(study.budget, upon=account)
+    spending = Ledger(study.budget, planned=study.charges, upon=account)
     for earlier in stages.moments:
         spending.charge(earlier.measurement.charge())
     noisy = measure(table_elsewhere(study.rows, study.schema), request.measurement, engine=answered, ledger=spending)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from smoothsynth.errors import BudgetError
-from smoothsynth.privacy import Budget, Charge, compose
+from smoothsynth.privacy import compose
+from smoothsynth.privacy_filter import PrivacyFilter, admitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from smoothsynth.privacy import Budget, Charge
 
 
 class Spending(Protocol):
@@ -27,13 +30,19 @@ class Spending(Protocol):
 
 
 class Ledger:
-    """A budget and the charges against it, in memory; what fits is charged `upon` another ledger first, if given."""
+    """A budget and the charges against it, in memory: a privacy filter, so that each charge may depend on what came before.
 
-    __slots__ = ("_budget", "_charges", "_upon")
+    `planned` are the charges that are expected: the budget is divided between kinds of noise in their proportions. What
+    fits is charged `upon` another ledger first, if given.
+    """
 
-    def __init__(self, budget: Budget, *, upon: Spending | None = None) -> None:
+    __slots__ = ("_budget", "_charges", "_parts", "_upon")
+
+    def __init__(self, budget: Budget, *, planned: Sequence[Charge] = (), upon: Spending | None = None) -> None:
         self._budget, self._upon = budget, upon
         self._charges: list[Charge] = []
+        gaussian = any(charge.multiplier is not None for charge in planned)
+        self._parts = PrivacyFilter.divide(budget, (), planned) if gaussian else None
 
     @property
     def budget(self) -> Budget:
@@ -46,13 +55,16 @@ class Ledger:
         return tuple(self._charges)
 
     def charge(self, charge: Charge) -> None:
-        """Record a charge, or refuse it if the total would exceed the budget."""
-        total = compose([*self._charges, charge], delta=self._budget.delta)
-        if total.epsilon > self._budget.epsilon or total.delta > self._budget.delta:
+        """Record a charge, or refuse it if the total, or the part for its kind of noise, would be exceeded."""
+        try:
+            parts = admitted(self._budget, self._parts, self._charges, [charge])
+        except BudgetError as error:
+            cost = compose([*self._charges, charge], delta=self._budget.delta)
             raise BudgetError(
-                f"This would cost epsilon={total.epsilon:.6g} (delta={total.delta:.3g}) in all; the budget is "
+                f"{error} All charges would cost epsilon={cost.epsilon:.6g} (delta={cost.delta:.3g}); the budget is "
                 f"epsilon={self._budget.epsilon:.6g} (delta={self._budget.delta:.3g}). Nothing was measured."
-            )
+            ) from None
         if self._upon is not None:
             self._upon.charge(charge)
         self._charges.append(charge)
+        self._parts = parts

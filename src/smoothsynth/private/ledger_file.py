@@ -1,7 +1,8 @@
 """The durable ledger of a data set: its total budget and every charge of every release, in one file.
 
-The file's guarantee is  compose(all charges, delta = the file's delta) <= its total.  Pure epsilons add up,
-and all Gaussians together are one Gaussian, converted once at the file's delta (docs/proofs/composition.md).
+The file is a privacy filter: whatever is charged after whatever was seen, all releases together keep to its total. Pure
+epsilons add up, all Gaussians together are one Gaussian, and the division of the total between the two is recorded
+before the first Gaussian charge (docs/proofs/composition.md).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import BudgetError, LedgerError, SmoothsynthError
 from smoothsynth.privacy import Budget, Charge
+from smoothsynth.privacy_filter import PrivacyFilter
 from smoothsynth.private import ledger_store
 from smoothsynth.private.statement import Line, Statement
 
@@ -30,11 +32,18 @@ class LedgerFile:
         self.read()
 
     @classmethod
-    def create(cls, path: str | Path, total: Budget, *, rows_per_person: int = 1) -> LedgerFile:
-        """Make a new ledger that only its owner can read; an existing file is refused."""
+    def create(
+        cls, path: str | Path, total: Budget, *, rows_per_person: int = 1, pure_epsilon: float = 0.0
+    ) -> LedgerFile:
+        """Make a new ledger that only its owner can read; an existing file is refused.
+
+        Of a total with delta, at least `pure_epsilon` is kept for releases without delta.
+        """
+        if not 0.0 <= pure_epsilon <= total.epsilon:
+            raise BudgetError(f"pure_epsilon must be from 0 to the total, {total.epsilon:g}; found {pure_epsilon}.")
         if type(rows_per_person) is not int or rows_per_person < 1:
             raise BudgetError(f"rows_per_person must be a whole number of at least 1, not {rows_per_person!r}.")
-        ledger_store.create(Path(path), "total", _total_document(total, rows_per_person))
+        ledger_store.create(Path(path), "total", _total_document(total, rows_per_person, pure_epsilon))
         return cls(path)
 
     @property
@@ -56,10 +65,23 @@ class LedgerFile:
         """Record one charge durably, or refuse it if the total would be exceeded."""
         self.charge_together([charge])
 
-    def charge_together(self, charges: Sequence[Charge], *, label: str = "", rows_per_person: int = 1) -> None:
-        """Record all charges durably in one transaction, or none of them."""
+    def charge_together(
+        self,
+        charges: Sequence[Charge],
+        *,
+        label: str = "",
+        rows_per_person: int = 1,
+        planned: Sequence[Charge] = (),
+    ) -> None:
+        """Record all charges durably in one transaction, or none of them.
+
+        They may be the first of a release that has all those of `planned`, in whose proportions the total is divided.
+        """
         with ledger_store.opened(self._path, write=True) as book:
-            self._statement(book.entries).refuse(charges, rows_per_person=rows_per_person)
+            now = self._statement(book.entries)
+            parts = now.refuse(charges, rows_per_person=rows_per_person, planned=planned)
+            if parts is not None and parts != now.parts:
+                book.add("parts", parts.as_dict(), label=label)
             for charge in charges:
                 book.add("charge", {**charge.as_dict(), "rows_per_person": rows_per_person}, label=label)
 
@@ -71,12 +93,22 @@ class LedgerFile:
                 raise BudgetError(
                     f"A total can only be raised; it is epsilon = {now.total.epsilon:g}, delta = {now.total.delta:g}."
                 )
-            book.add("total", _total_document(total, now.rows_per_person))
+            book.add("total", _total_document(total, now.rows_per_person, now.pure_epsilon))
+            if now.parts is not None:
+                book.add("parts", now.parts.raised(total).as_dict())
 
-    def reserve(self, charges: Sequence[Charge], *, label: str = "", rows_per_person: int = 1) -> Reservation:
-        """Check that a whole release fits; its first charge will record all of it."""
-        self.read().refuse(charges, rows_per_person=rows_per_person)
-        return Reservation(self, charges, label=label, rows_per_person=rows_per_person)
+    def reserve(
+        self,
+        charges: Sequence[Charge],
+        *,
+        label: str = "",
+        rows_per_person: int = 1,
+        planned: Sequence[Charge] = (),
+    ) -> Reservation:
+        """Check that a whole release fits, all charges of `planned`; its first charge will record those of `charges`."""
+        planned = tuple(planned or charges)
+        self.read().refuse(planned, rows_per_person=rows_per_person)
+        return Reservation(self, charges, label=label, rows_per_person=rows_per_person, planned=planned)
 
     def _statement(self, entries: Sequence[Entry]) -> Statement:
         try:
@@ -94,10 +126,19 @@ class Reservation:
     and neither would be made. A later charge is covered by the recorded one of the same cost.
     """
 
-    __slots__ = ("_charges", "_file", "_label", "_open", "_planned", "_rows_per_person")
+    __slots__ = ("_all", "_charges", "_file", "_label", "_open", "_planned", "_rows_per_person")
 
-    def __init__(self, file: LedgerFile, planned: Sequence[Charge], *, label: str, rows_per_person: int) -> None:
-        self._file, self._planned, self._label, self._rows_per_person = file, tuple(planned), label, rows_per_person
+    def __init__(
+        self,
+        file: LedgerFile,
+        first: Sequence[Charge],
+        *,
+        label: str,
+        rows_per_person: int,
+        planned: Sequence[Charge],
+    ) -> None:
+        self._file, self._planned, self._label, self._rows_per_person = file, tuple(first), label, rows_per_person
+        self._all = tuple(planned)
         self._open: list[Charge] = []
         self._charges: list[Charge] = []
 
@@ -128,22 +169,31 @@ class Reservation:
         self._planned = tuple(charges)
 
     def _record(self, charges: Sequence[Charge]) -> None:
-        self._file.charge_together(charges, label=self._label, rows_per_person=self._rows_per_person)
+        self._file.charge_together(charges, label=self._label, rows_per_person=self._rows_per_person, planned=self._all)
+        self._all = ()
         self._charges += charges
 
 
-def _total_document(total: Budget, rows_per_person: int) -> dict[str, Any]:
-    return {"epsilon": total.epsilon, "delta": total.delta, "rows_per_person": rows_per_person}
+def _total_document(total: Budget, rows_per_person: int, pure_epsilon: float) -> dict[str, Any]:
+    kept = {"pure_epsilon": float(pure_epsilon)} if pure_epsilon else {}
+    return {"epsilon": total.epsilon, "delta": total.delta, "rows_per_person": rows_per_person, **kept}
 
 
 def _understood(entries: Sequence[Entry]) -> Statement:
     total: dict[str, Any] = {}
+    parts: PrivacyFilter | None = None
     lines = []
     for entry in entries:
         if entry.kind == "total":
             total = dict(entry.document)
+        elif entry.kind == "parts":
+            parts = PrivacyFilter.from_dict(entry.document)
         elif entry.kind == "charge":
             lines.append(Line(entry.time, entry.label, Charge.from_dict(entry.document)))
         else:
             raise ValueError("another kind of entry")
-    return Statement(Budget(total["epsilon"], total["delta"]), int(total["rows_per_person"]), tuple(lines))
+    budget = Budget(total["epsilon"], total["delta"])
+    if parts is not None and not parts.within(budget):
+        raise ValueError("parts that are more than the whole")
+    pure_epsilon = float(total.get("pure_epsilon", 0.0))
+    return Statement(budget, int(total["rows_per_person"]), tuple(lines), parts, pure_epsilon)

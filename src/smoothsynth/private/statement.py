@@ -9,14 +9,29 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import BudgetError
-from smoothsynth.privacy import Budget, Charge, compose, gaussian_epsilon, gaussian_multiplier
+from smoothsynth.privacy import (
+    EPSILON_RANGE,
+    HALF_PI,
+    Budget,
+    Charge,
+    Usage,
+    compose,
+    gaussian_epsilon,
+    gaussian_multiplier,
+    rounded_below,
+)
+from smoothsynth.privacy_filter import admitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from smoothsynth.privacy_filter import PrivacyFilter
+
 # Bisections stop at one part in 1e8; with this much less, what is said to be left can be had.
 _GAUSSIAN_CAUTION = 1e-6
-_LEAST_GAUSSIAN = 1e-6
+_ROUNDING = 1e-12
+_LEAST_GAUSSIAN = EPSILON_RANGE[0]
+_RAISE = "Ask for less, or raise the total (smoothsynth ledger set FILE --epsilon E --delta D --raise)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +50,8 @@ class Statement:
     total: Budget
     rows_per_person: int
     lines: tuple[Line, ...]
+    parts: PrivacyFilter | None = None
+    pure_epsilon: float = 0.0
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -42,19 +59,30 @@ class Statement:
         return tuple(line.charge for line in self.lines)
 
     @property
+    def used(self) -> Usage:
+        """What all charges have used of each kind."""
+        used = None if self.parts is None else self.parts.use(self.charges)
+        return Usage.of(self.charges) if used is None else used
+
+    @property
     def spent(self) -> tuple[float, float]:
-        """Epsilon and delta of all charges together."""
+        """Epsilon and delta of what was used, as if nothing more were to come; the promise is the total."""
         if not self.lines:
             return 0.0, 0.0
-        cost = compose(self.charges, delta=self.total.delta)
+        cost = self.used.cost(self.total.delta)
         return cost.epsilon, cost.delta
 
     @property
     def left(self) -> float:
         """The largest pure epsilon that still fits, rounded down."""
-        exact = max(Fraction(self.total.epsilon) - Fraction(self.spent[0]), Fraction(0))
-        near = float(exact)
-        return near if Fraction(near) <= exact else math.nextafter(near, 0.0)
+        used = self.used
+        if self.parts is not None:
+            pure = Fraction(self.parts.epsilon) - used.epsilon
+            gaussian = math.sqrt((self.parts.mu_squared - used.mu_squared) / HALF_PI) * (1 - _GAUSSIAN_CAUTION)
+            return max(rounded_below(pure), gaussian)
+        left = Fraction(self.total.epsilon) - Fraction(self.spent[0])
+        # A ledger of mixed charges that was never divided: what is divided off is rounded otherwise than what is left.
+        return rounded_below(max(left - Fraction(_ROUNDING) if used.mu_squared else left, Fraction(0)))
 
     @property
     def left_for_gaussian(self) -> float:
@@ -62,18 +90,24 @@ class Statement:
 
         1/m^2 = 1/m_all^2 - sum 1/m_i^2  with m_all the multiplier that all Gaussians together may have.
         """
-        room = self.total.epsilon - math.fsum(c.epsilon for c in self.charges if c.epsilon is not None)
-        delta = self.total.delta - math.fsum(c.delta for c in self.charges)
-        if delta <= 0.0 or room < _LEAST_GAUSSIAN:
+        if not self.total.delta:
             return 0.0
-        used = math.fsum(c.multiplier**-2 for c in self.charges if c.multiplier is not None)
-        if not used:
-            return self.left
-        inverse = gaussian_multiplier(room * (1 - _GAUSSIAN_CAUTION), delta) ** -2 - used
-        if inverse <= _GAUSSIAN_CAUTION * used or inverse <= 0:
+        left = float(self._gaussian_part() - self.used.mu_squared) * (1 - _GAUSSIAN_CAUTION)
+        if left <= _GAUSSIAN_CAUTION * float(self.used.mu_squared):
             return 0.0
-        epsilon = gaussian_epsilon(inverse**-0.5, delta) * (1 - _GAUSSIAN_CAUTION)
+        epsilon = gaussian_epsilon(left**-0.5, self.total.delta) * (1 - _GAUSSIAN_CAUTION)
         return epsilon if epsilon > _LEAST_GAUSSIAN else 0.0
+
+    def _gaussian_part(self) -> Fraction:
+        """Return the mu^2 that all Gaussian charges may have, were the next one of that kind."""
+        if self.parts is not None:
+            return self.parts.mu_squared
+        used = self.used
+        room = rounded_below(Fraction(self.total.epsilon) - max(used.epsilon, Fraction(self.pure_epsilon)))
+        delta = rounded_below(Fraction(self.total.delta) - used.delta)
+        if delta <= 0.0 or room < _LEAST_GAUSSIAN:
+            return Fraction(0)
+        return 1 / Fraction(gaussian_multiplier(min(room, EPSILON_RANGE[1]), delta)) ** 2
 
     def left_in_words(self) -> str:
         """Say what a further release may cost, rounded down."""
@@ -83,23 +117,44 @@ class Statement:
             text += f" (for Gaussian noise at delta = {self.total.delta:g}: epsilon = {gaussian})"
         return text
 
-    def refuse(self, charges: Sequence[Charge], *, rows_per_person: int = 1) -> None:
-        """Raise BudgetError if these charges would exceed the total, or protect fewer rows together than it does."""
+    def refuse(
+        self, charges: Sequence[Charge], *, rows_per_person: int = 1, planned: Sequence[Charge] = ()
+    ) -> PrivacyFilter | None:
+        """Raise BudgetError if these charges would exceed the total, or protect fewer rows together than it does.
+
+        Return the parts into which the total is divided once they are made, as `admitted` has it.
+        """
         self._refuse_fewer_rows(rows_per_person)
-        if not self.total.delta and any(c.multiplier is not None or c.delta for c in charges):
+        if not self.total.delta and any(c.multiplier is not None or c.delta for c in (*charges, *planned)):
             raise BudgetError(_needs_delta())
-        cost = compose([*self.charges, *charges], delta=self.total.delta)
+        try:
+            return admitted(
+                self.total, self.parts, self.charges, charges, planned=planned, pure_epsilon=self.pure_epsilon
+            )
+        except BudgetError:
+            excess = self._excess(compose([*self.charges, *charges], delta=self.total.delta))
+        raise BudgetError(f"{excess} Left: {self.left_in_words()}. Nothing was measured. {_RAISE}")
+
+    def _excess(self, cost: Budget) -> str:
+        """Say what charges would exceed, given what all would cost together had they been planned."""
         if cost.delta > self.total.delta:
-            raise BudgetError(
-                f"This would bring the ledger to delta = {cost.delta:g}; its total is delta = {self.total.delta:g}. Nothing "
-                "was measured. Ask for less, or raise the total (smoothsynth ledger set FILE --epsilon E --delta D --raise)."
-            )
-        if cost.epsilon > self.total.epsilon:
-            raise BudgetError(
+            return f"This would bring the ledger to delta = {cost.delta:g}; its total is delta = {self.total.delta:g}."
+        if cost.epsilon > self.total.epsilon or self.parts is None:
+            return (
                 f"This would bring the ledger to epsilon = {rounded_up(cost.epsilon)}; its total is epsilon = "
-                f"{self.total.epsilon:g}. Left: {self.left_in_words()}. Nothing was measured. Ask for less, or "
-                "raise the total (smoothsynth ledger set FILE --epsilon E --raise)."
+                f"{self.total.epsilon:g}."
             )
+        return f"This is more than the part of the total for this kind of noise. {self.parts_in_words()}"
+
+    def parts_in_words(self) -> str:
+        """Say how the total is divided."""
+        if self.parts is None:
+            return "Not divided yet between kinds of noise."
+        deltas = f" and delta = {self.parts.delta:g}" if self.parts.delta else ""
+        return (
+            f"Divided before the first Gaussian charge: epsilon = {rounded_down(self.parts.epsilon)}{deltas} for pure "
+            f"noise, the rest for Gaussian noise (multiplier {rounded_up(self.parts.multiplier)} in all)."
+        )
 
     def refuse_release(self, budget: Budget, *, rows_per_person: int) -> None:
         """Raise BudgetError if public facts alone show that a release cannot be charged here."""
@@ -128,6 +183,7 @@ class Statement:
             "rows_per_person": self.rows_per_person,
             "spent": {"epsilon": epsilon, "delta": delta},
             "left": {"pure": self.left, "gaussian": self.left_for_gaussian},
+            "parts": None if self.parts is None else self.parts.as_dict(),
             "charges": [{"time": n.time, "label": n.label, **n.charge.as_dict()} for n in self.lines],
         }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.answer.expression import FUNCTIONS
+from smoothsynth.privacy import exceeding_probability
 from smoothsynth.report import closing
 from smoothsynth.report.owner import NOT_FOR_RELEASE
 from smoothsynth.report.tables import MINUS, count, figure, table
@@ -16,6 +17,7 @@ from smoothsynth.report.tables import MINUS, count, figure, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from smoothsynth.release import Receipt
     from smoothsynth.report.contents import Contents
     from smoothsynth.report.owner import Comparison
     from smoothsynth.report.questions import Question
@@ -81,13 +83,15 @@ def _head(contents: Contents, *, owner: bool) -> dict[str, str]:
         ),
         "figures": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in figures),
         "promise": escape(receipt.promise()),
-        "plain_words": escape(_plain_words(epsilon, delta, unit)),
+        "plain_words": escape(_plain_words(receipt, unit)),
     }
 
 
-def _plain_words(epsilon: float, delta: float, unit: str) -> str:
+def _plain_words(receipt: Receipt, unit: str) -> str:
+    epsilon = receipt.budget.epsilon
     times = f"e^{epsilon:g} = {math.exp(epsilon):.3g}" if epsilon < 20 else f"e^{epsilon:g}"
-    except_for = f", except with a probability of about {delta:g}" if delta else ""
+    rarely = exceeding_probability(receipt.charges, epsilon)
+    except_for = f", except with a probability of up to about {rarely:.1g}" if rarely else ""
     return (
         f"Exchange {unit} of the private table for any other: everything that could be released is then at most {times} "
         f"times more or less likely than before{except_for}. So whoever reads this page, whatever else they know, can "

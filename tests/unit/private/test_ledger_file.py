@@ -1,8 +1,11 @@
+import math
 import os
 import sqlite3
 import stat
 import subprocess
 import sys
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,8 @@ from hypothesis import strategies as st
 
 import smoothsynth as ss
 from smoothsynth.errors import LedgerError
-from smoothsynth.privacy import gaussian_multiplier, gaussian_sigma
+from smoothsynth.privacy import Usage, compose, gaussian_multiplier, gaussian_sigma, split_multiplier
+from smoothsynth.privacy_filter import PrivacyFilter, admitted
 from smoothsynth.private import ledger_store, noise
 from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.ledger_file import LedgerFile
@@ -70,7 +74,7 @@ def test_what_is_charged_is_read_by_another(ledger, path):
     assert list(statement.charges) == charges
     assert [line.label for line in statement.lines] == ["first", "first"]
     assert all(line.time.endswith("+00:00") for line in statement.lines)
-    assert statement.spent == (ss.privacy.compose(charges, delta=1e-6).epsilon, 1e-6)
+    assert statement.spent == (compose(charges, delta=1e-6).epsilon, 1e-6)
 
 
 def test_a_refusal_says_what_is_left_and_records_nothing(ledger):
@@ -88,14 +92,15 @@ CHARGES = st.lists(st.floats(0.001, 0.3).map(pure) | st.floats(20, 500).map(gaus
 
 
 @settings(deadline=None, max_examples=60)
-@given(CHARGES)
-def test_what_is_said_to_be_left_can_be_had_and_no_more(charges):
+@given(CHARGES, st.booleans(), st.sampled_from([0.0, 0.5]))
+def test_what_is_said_to_be_left_can_be_had_and_no_more(charges, divided, kept):
     total = ss.Budget(3.0, 1e-6)
-    statement = statement_of(charges, total)
+    parts = admitted(total, None, (), charges, pure_epsilon=kept) if charges and divided else None
+    statement = replace(statement_of(charges, total), parts=parts, pure_epsilon=kept)
     statement.refuse([pure(statement.left)])
     statement.refuse([pure(float(rounded_down(statement.left)))])
     with pytest.raises(ss.BudgetError):
-        statement.refuse([pure(statement.left * (1 + 1e-9))])
+        statement.refuse([pure(statement.left * (1 + (1e-5 if parts else 1e-9)))])
     for epsilon in (statement.left_for_gaussian, float(rounded_down(statement.left_for_gaussian))):
         statement.refuse([gaussian(gaussian_multiplier(epsilon, total.delta))])
     with pytest.raises(ss.BudgetError):
@@ -111,9 +116,121 @@ def test_rounding_goes_the_safe_way(value):
 def test_gaussians_cost_less_together_than_one_by_one(ledger):
     ledger.charge(gaussian(gaussian_multiplier(0.6, 1e-6)))
     statement = ledger.read()
-    assert statement.left < 0.41
+    assert statement.left < 0.16
     assert 0.75 < statement.left_for_gaussian < 0.85
     assert "for Gaussian noise" in statement.left_in_words()
+
+
+# The division of a total between kinds of noise
+
+
+def test_what_comes_after_a_gaussian_charge_cannot_choose_its_kind(path):
+    """Both branches of an adaptive strategy were accepted once: their true delta is 1.7 times the total's."""
+    total = ss.Budget(1.0, 1e-6)
+    for branch in (pure(0.98499), gaussian(4.2256)):
+        file = LedgerFile.create(path.with_suffix(f".{branch.mechanism[-3:]}"), total)
+        file.charge(gaussian(211.2339))
+        if branch.multiplier is not None:
+            file.charge(branch)
+            continue
+        assert compose([*file.charges, branch], delta=1e-6).epsilon <= 1.0
+        with pytest.raises(ss.BudgetError, match=r"part of the total for this kind.*Divided before the first Gaussian"):
+            file.charge(branch)
+        assert file.charges == (gaussian(211.2339),)
+
+
+def test_pure_epsilon_that_was_kept_is_there_after_gaussian_charges(path):
+    file = LedgerFile.create(path, ss.Budget(1.0, 1e-6), pure_epsilon=0.4)
+    with pytest.raises(ss.BudgetError):
+        file.charge(gaussian(gaussian_multiplier(0.7, 1e-6)))
+    file.charge(gaussian(gaussian_multiplier(0.59, 1e-6)))
+    file.charge(pure(0.4))
+    with pytest.raises(ss.BudgetError):
+        file.charge(pure(0.1))
+
+
+def test_the_ledger_of_a_release_keeps_to_the_division_of_its_plan():
+    budget, planned = ss.Budget(1.0, 1e-6), [pure(0.1), gaussian(gaussian_multiplier(0.9, 1e-6))]
+    Ledger(budget, planned=planned).charge(pure(0.1))
+    with pytest.raises(ss.BudgetError, match="kind of noise"):
+        Ledger(budget, planned=planned).charge(pure(0.5))
+    other = Ledger(budget, planned=planned)
+    for multiplier in split_multiplier(planned[1].multiplier, [0.2, 0.8]):
+        other.charge(gaussian(multiplier))
+    with pytest.raises(ss.BudgetError, match="kind of noise"):
+        other.charge(gaussian(1000.0))
+
+
+def test_before_any_gaussian_charge_all_of_a_total_may_be_pure_and_the_rest_gaussian(ledger):
+    ledger.charge(pure(0.25))
+    ledger.charge(pure(0.25))
+    assert ledger.read().parts is None
+    ledger.charge(gaussian(gaussian_multiplier(0.5, 1e-6)))
+    assert ledger.read().parts.epsilon == 0.5
+
+
+def test_a_small_pure_charge_may_count_as_gaussian_privacy(ledger):
+    ledger.charge(gaussian(gaussian_multiplier(0.9, 1e-6)))
+    before = ledger.read()
+    ledger.charge(pure(0.02))
+    used = ledger.read().used
+    assert used.epsilon == 0
+    assert float(used.mu_squared - before.used.mu_squared) == pytest.approx(math.pi / 2 * 0.02**2, rel=1e-6)
+
+
+def test_a_division_is_recorded_before_the_charge_and_survives(ledger, path):
+    ledger.charge(gaussian(100.0))
+    with ledger_store.opened(path) as book:
+        assert [entry.kind for entry in book.entries] == ["total", "parts", "charge"]
+    assert LedgerFile(path).read().parts == ledger.read().parts
+
+
+def test_a_ledger_of_an_earlier_version_is_read_as_spent_and_divided_at_its_next_charge(ledger, path):
+    with ledger_store.opened(path, write=True) as book:
+        for charge in (pure(0.3), gaussian(20.0)):
+            book.add("charge", charge.as_dict())
+    statement = ledger.read()
+    assert statement.parts is None
+    assert statement.spent[0] == compose([pure(0.3), gaussian(20.0)], delta=1e-6).epsilon
+    ledger.charge(gaussian(30.0))
+    parts = ledger.read().parts
+    assert parts.epsilon == 0.3
+    assert parts.within(statement.total)
+    with pytest.raises(ss.BudgetError):
+        ledger.charge(pure(0.3))
+
+
+def test_raising_a_total_gives_all_that_is_new_to_gaussian_noise(ledger):
+    ledger.charge(pure(0.5))
+    ledger.charge(gaussian(30.0))
+    before = ledger.read().parts
+    ledger.raise_total(ss.Budget(2.0, 1e-6))
+    after = ledger.read().parts
+    assert (after.epsilon, after.delta) == (before.epsilon, before.delta)
+    assert after.multiplier == gaussian_multiplier(1.5, 1e-6)
+
+
+def test_a_division_that_exceeds_its_total_is_refused(ledger, path):
+    with ledger_store.opened(path, write=True) as book:
+        book.add("parts", PrivacyFilter(0.5, 0.0, gaussian_multiplier(0.51, 1e-6)).as_dict())
+    with pytest.raises(LedgerError, match="does not know"):
+        LedgerFile(path)
+
+
+@settings(deadline=None, max_examples=100)
+@given(CHARGES.filter(bool), CHARGES, st.floats(0.0, 1.0), st.floats(0.5, 3.0))
+def test_the_parts_of_a_total_cost_no_more_than_it_and_hold_what_was_planned(planned, before, kept, epsilon):
+    total = ss.Budget(epsilon, 1e-6)
+    try:
+        parts = PrivacyFilter.divide(total, before, planned, pure_epsilon=min(kept, epsilon))
+    except ss.BudgetError:
+        needed = Usage.of([*before, *planned])
+        needed = replace(needed, epsilon=max(needed.epsilon, Fraction(min(kept, epsilon))))
+        # Refused only if it would not fit, but for a Gaussian part of next to nothing.
+        assert needed.cost(1e-6).epsilon > total.epsilon - 2e-6
+    else:
+        assert parts.within(total)
+        assert parts.use([*before, *planned]) is not None
 
 
 def test_a_total_without_delta_takes_no_gaussian(path):

@@ -1,0 +1,145 @@
+"""The privacy filter: a division of a total that lets each charge be chosen after the outcomes of earlier ones.
+
+Pure epsilon and Gaussian noise each add up however charges are chosen. A mixture does only if the division of the total
+between the two is fixed before the first Gaussian charge: docs/proofs/composition.md has the theorem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.errors import BudgetError
+from smoothsynth.privacy import (
+    EPSILON_RANGE,
+    HALF_PI,
+    Budget,
+    Usage,
+    compose,
+    gaussian_epsilon,
+    gaussian_multiplier,
+    root_below,
+    rounded_above,
+    rounded_below,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from smoothsynth.privacy import Charge
+
+_TOO_MUCH = "These charges cost more than the total."
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyFilter:
+    """The parts of a total: pure epsilon, deltas of charges, and one Gaussian that all Gaussian charges share.
+
+        epsilon + gaussian_epsilon(multiplier, total delta - delta) <= total epsilon
+
+    Each part is filtered by itself: a charge is refused if what its kind has used would exceed its part. A pure charge for
+    which the pure part has no room may count as Gaussian privacy, mu^2 = pi/2 epsilon^2 (docs/proofs/noisy-maxima.md).
+    """
+
+    epsilon: float
+    delta: float
+    multiplier: float
+
+    @classmethod
+    def divide(
+        cls, total: Budget, before: Sequence[Charge], planned: Sequence[Charge], *, pure_epsilon: float = 0.0
+    ) -> PrivacyFilter:
+        """Divide a total in the proportions of the first release with Gaussian noise, all of whose charges are `planned`.
+
+        The pure part is at least `pure_epsilon`. BudgetError if what is planned does not fit.
+        """
+        used, wanted = Usage.of(before), Usage.of(planned)
+        room = Fraction(total.epsilon) - (Fraction(used.cost(total.delta).epsilon) if before else 0)
+        times = max(room / Fraction(wanted.cost(total.delta).epsilon), Fraction(1))
+        proportional = used + Usage(wanted.epsilon * times, min(wanted.delta * times, Fraction(total.delta) / 2))
+        needed = used + wanted
+        for part in (proportional, needed):
+            epsilon, delta = max(part.epsilon, Fraction(pure_epsilon)), max(part.delta, needed.delta)
+            if (parts := _parts(total, epsilon, delta, needed.mu_squared)) is not None:
+                return parts
+        raise BudgetError(_TOO_MUCH)
+
+    def raised(self, total: Budget) -> PrivacyFilter:
+        """Return the parts of a larger total: all that was added is for Gaussian noise."""
+        return _parts(total, Fraction(self.epsilon), Fraction(self.delta), self.mu_squared) or self
+
+    def within(self, total: Budget) -> bool:
+        """Whether all parts together cost no more than a total."""
+        cost = Usage(Fraction(self.epsilon), Fraction(self.delta), self.mu_squared).cost(total.delta)
+        return cost.epsilon <= total.epsilon and cost.delta <= total.delta
+
+    @property
+    def mu_squared(self) -> Fraction:
+        """What all Gaussian charges may use."""
+        return 1 / Fraction(self.multiplier) ** 2
+
+    def use(self, charges: Sequence[Charge]) -> Usage | None:
+        """Return what charges use of the parts, in order; None if a part would be exceeded."""
+        used = Usage()
+        for charge in charges:
+            used += self._counted(charge, used)
+        fits = used.epsilon <= Fraction(self.epsilon) and used.delta <= Fraction(self.delta)
+        return used if fits and used.mu_squared <= self.mu_squared else None
+
+    def _counted(self, charge: Charge, used: Usage) -> Usage:
+        plain = Usage.of([charge])
+        if charge.delta or used.epsilon + plain.epsilon <= Fraction(self.epsilon):
+            return plain
+        return Usage(mu_squared=plain.mu_squared + HALF_PI * plain.epsilon**2)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> PrivacyFilter:
+        """Read what `as_dict` wrote."""
+        return cls(*(float(fields[name]) for name in cls.__slots__))
+
+
+def admitted(
+    total: Budget,
+    parts: PrivacyFilter | None,
+    before: Sequence[Charge],
+    charges: Sequence[Charge],
+    *,
+    planned: Sequence[Charge] = (),
+    pure_epsilon: float = 0.0,
+) -> PrivacyFilter | None:
+    """Return the parts of a total in force once these charges are made; BudgetError if they may not be.
+
+    Without Gaussian noise there are none, and epsilons and deltas add up to at most the total. Before the first Gaussian
+    charge the total is divided, in the proportions of the release to which it belongs: these charges, or all `planned`.
+    """
+    everything = [*before, *charges]
+    if parts is None and all(charge.multiplier is None for charge in (*everything, *planned)):
+        cost = compose(everything, delta=total.delta)
+        if cost.epsilon > total.epsilon or cost.delta > total.delta:
+            raise BudgetError(_TOO_MUCH)
+        return None
+    if parts is None:
+        parts = PrivacyFilter.divide(total, before, planned or charges, pure_epsilon=pure_epsilon)
+    if parts.use(everything) is None:
+        raise BudgetError("These charges exceed the part of the total that is left for their kind of noise.")
+    return parts
+
+
+def _parts(total: Budget, epsilon: Fraction, delta: Fraction, mu_squared: Fraction) -> PrivacyFilter | None:
+    """Give all that is left to Gaussian noise; None if that is not even what is needed of it."""
+    pure, own = rounded_above(epsilon), rounded_above(delta)
+    left, rest = (rounded_below(Fraction(a) - Fraction(b)) for a, b in ((total.epsilon, pure), (total.delta, own)))
+    if left < EPSILON_RANGE[0] or rest <= 0.0:
+        return None
+    multiplier = gaussian_multiplier(min(left, EPSILON_RANGE[1]), rest)
+    if 1 / Fraction(multiplier) ** 2 < mu_squared:
+        # What was planned to the last bit is rounded otherwise than what is left to the last bit.
+        multiplier = root_below(1 / mu_squared)
+        if gaussian_epsilon(multiplier, rest) > left:
+            return None
+    return PrivacyFilter(pure, own, multiplier)
