@@ -212,6 +212,22 @@ def test_a_release_of_another_version_is_read_but_its_page_is_not_compared(folde
         ss.load(folder)
 
 
+def test_the_page_is_drawn_by_one_thread(whole, monkeypatch):
+    """With two, sums of larger tables have other last digits."""
+    from smoothsynth import blas
+    from smoothsynth.report import contents
+
+    get, set_ = blas._controls()
+    seen, drawn, before = [], contents.answering, get()
+    monkeypatch.setattr(contents, "answering", lambda *given: seen.append(get()) or drawn(*given))
+    try:
+        set_(2)
+        ss.load(whole).page(whole)
+    finally:
+        set_(before)
+    assert seen == [1]
+
+
 PAGES = {
     "another figure": lambda t: t.replace("epsilon = 3", "epsilon = 0.01"),
     "another page": lambda _: "<h1>epsilon = 0.0001, verified</h1>",
