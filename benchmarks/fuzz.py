@@ -34,6 +34,7 @@ from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.private.draft import draft_schema
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.table import open_table
+from smoothsynth.release import as_text
 from smoothsynth.schema.column import outside
 
 if TYPE_CHECKING:
@@ -297,16 +298,17 @@ def damaged_release(files: dict[str, bytes], rng: np.random.Generator) -> dict[s
     if name.endswith(".parquet") or rng.random() < 0.25:
         files[name] = damaged_bytes(files[name], rng)
     else:
-        files[name] = json.dumps(damaged_document(json.loads(files[name]), rng)).encode()
+        damaged = damaged_document(json.loads(files[name]), rng)
+        files[name] = (json.dumps(damaged, indent=1, ensure_ascii=False) + "\n").encode(errors="surrogatepass")
     return resealed(files) if name != "receipt.json" and rng.random() < 0.95 else files
 
 
 def resealed(files: dict[str, bytes]) -> dict[str, bytes]:
     """Return the files with the right hashes in the receipt, as a forger would."""
     receipt = json.loads(files["receipt.json"])
-    others = [name for name in files if name != "receipt.json"]
+    others = sorted(name for name in files if name != "receipt.json")
     receipt["sha256"] = {name: hashlib.sha256(files[name]).hexdigest() for name in others}
-    return {**files, "receipt.json": json.dumps(receipt).encode()}
+    return {**files, "receipt.json": as_text(receipt).encode()}
 
 
 def fuzz_release(place: Path, inputs: int, rng: np.random.Generator) -> Count:

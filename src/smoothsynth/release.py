@@ -1,4 +1,4 @@
-"""A release: the synthetic rows, the noisy moments behind them and the receipt; written as a folder (loading.py reads it).
+"""A release: the synthetic rows, the noisy moments behind them and the receipt; written as a folder (loading/ reads it).
 
 Nothing in it is private: it is made of public facts and of what came through `private/measure.py`.
 """
@@ -16,6 +16,7 @@ from smoothsynth.folder import write_whole
 from smoothsynth.moments import MOST_ROWS, NoisyMoments
 from smoothsynth.privacy import Budget, Charge, compose
 from smoothsynth.schema import Schema
+from smoothsynth.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,6 +69,11 @@ class Receipt:
         """What all charges cost together."""
         return compose(self.charges, delta=self.budget.delta)
 
+    @property
+    def ours(self) -> bool:
+        """Whether it says that this version of the software wrote it."""
+        return self.version == VERSION
+
     def promise(self) -> str:
         """State the guarantee in words."""
         delta = f" and delta = {self.budget.delta:g}" if self.budget.delta else ""
@@ -106,11 +112,6 @@ class Receipt:
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> Receipt:
         """Read what `as_dict` wrote."""
-        if facts.get("format") != FORMAT:
-            raise ReleaseError(
-                f"The receipt has format {facts.get('format')!r:.40}; this version reads format {FORMAT}. "
-                "Update smoothsynth, or read it with the version that wrote it."
-            )
         return cls(
             schema=Schema.from_facts(facts["schema"]),
             rows=_whole(facts["rows"]),
@@ -246,20 +247,11 @@ class Release:
 
     def write_files(self, folder: Path, *, csv: bool = False) -> None:
         """Write the files of the release into a folder that `write_whole` prepared."""
-        import pyarrow.csv
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(self.table, folder / ROWS_FILE, compression="zstd")
+        write_rows(self.table, folder / ROWS_FILE)
         if csv:
-            pyarrow.csv.write_csv(self.table, folder / CSV_FILE)
-        document: dict[str, Any] = {"format": FORMAT, "moments": [m.as_dict() for m in self.moments]}
-        if self.subspace is not None:
-            document["subspace"] = self.subspace.as_dict()
-        if self.found is not None:
-            document["found"] = self.found.as_dict()
-        if self.earlier:
-            document["earlier"] = [m.as_dict() for m in self.earlier]
-        _write_json(folder / MOMENTS_FILE, document)
+            write_csv(self.table, folder / CSV_FILE)
+        measured = moments_document(self.moments, self.subspace, found=self.found, earlier=self.earlier)
+        _write_json(folder / MOMENTS_FILE, measured)
         self._write_page(folder)
         hashes = {file.name: sha256(file) for file in sorted(folder.iterdir())}
         _write_json(folder / RECEIPT_FILE, {**self.receipt.as_dict(), "sha256": hashes})
@@ -267,16 +259,20 @@ class Release:
     def _write_page(self, folder: Path) -> None:
         import warnings
 
-        from smoothsynth.report.contents import contents, file_hashes
-        from smoothsynth.report.html import render
-
         try:
-            page = render(contents(self, file_hashes(folder)))
+            page = self.page(folder)
         # Its budget is spent: a release is not lost for its page.
         except Exception as error:
             warnings.warn(f"The page of the release could not be drawn: {error}", RuntimeWarning, stacklevel=2)
         else:
-            (folder / REPORT_FILE).write_text(page, encoding="utf-8", newline="\n")
+            _write_text(folder / REPORT_FILE, page)
+
+    def page(self, folder: Path) -> str:
+        """Draw the page of the release whose rows and moments are in a folder."""
+        from smoothsynth.report.contents import contents, file_hashes
+        from smoothsynth.report.html import render
+
+        return render(contents(self, file_hashes(folder)))
 
     def __repr__(self) -> str:
         delta = f", delta={self.receipt.budget.delta:g}" if self.receipt.budget.delta else ""
@@ -300,8 +296,49 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _write_json(path: Path, document: dict[str, Any]) -> None:
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+def moments_document(
+    moments: Sequence[NoisyMoments],
+    subspace: NoisySubspace | None,
+    *,
+    found: Found | None,
+    earlier: Sequence[NoisyMoments],
+) -> dict[str, Any]:
+    """Return plain values for moments.json."""
+    document: dict[str, Any] = {"format": FORMAT, "moments": [m.as_dict() for m in moments]}
+    if subspace is not None:
+        document["subspace"] = subspace.as_dict()
+    if found is not None:
+        document["found"] = found.as_dict()
+    if earlier:
+        document["earlier"] = [m.as_dict() for m in earlier]
+    return document
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """Return the one text that a JSON file of a release has for its values."""
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_rows(table: pyarrow.Table, place: Any) -> None:
+    """Write synthetic.parquet to a path or a binary stream: the same bytes for the same rows and version of Arrow."""
+    from pyarrow import parquet
+
+    parquet.write_table(table, place, compression="zstd")
+
+
+def write_csv(table: pyarrow.Table, place: Any) -> None:
+    """Write synthetic.csv to a path or a binary stream: the same bytes for the same rows and version of Arrow."""
+    from pyarrow import csv
+
+    csv.write_csv(table, place)
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    _write_text(path, as_text(document))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _whole(value: int) -> int:

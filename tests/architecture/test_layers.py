@@ -12,7 +12,7 @@ ROOT = Path(smoothsynth.__file__).parent
 
 # A module sees those on earlier lines, and its own folder. Modules on one line do not see each other.
 LAYERS = [
-    ["errors", "version", "blas"],
+    ["errors", "version", "blas", "sentences"],
     ["commands"],
     ["schema", "basis", "privacy", "folder", "lattice"],
     ["soft_counts", "waves", "privacy_filter"],

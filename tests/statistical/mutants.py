@@ -1,18 +1,23 @@
 """Broken variants of the mechanisms, each a mistake that is easy to make. The audit must catch every one of them.
 
-A mutant is a patch of the library and the cases of the audit that are run while it is broken. Run as a script,
+A mutant is a patch of the library and the cases of the audit that are run while it is broken. Two more break `verify`:
+each has a forgery that tells of the private rows, which `verify` refuses, and passes while it is broken. Run as a script,
 this prints what caught which.
 """
 
 import contextlib
+import json
 import math
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 
 import smoothsynth as ss
 from smoothsynth import choice, moments, pipeline
@@ -21,10 +26,13 @@ from smoothsynth.audit.case import Case, Finding
 from smoothsynth.audit.pairs import EDGE, pair
 from smoothsynth.audit.run import examine_all
 from smoothsynth.discovery.levels import LevelsMeasurement
+from smoothsynth.loading import documents
 from smoothsynth.privacy import compose
 from smoothsynth.private import ledger, noise
 from smoothsynth.private.ledger import Ledger
+from smoothsynth.release import as_text, sha256
 from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, on_lattice
+from smoothsynth.verify import arithmetic
 
 ALPHA = 1e-6
 
@@ -236,6 +244,70 @@ MUTANTS = [
 ]
 
 
+@dataclass(frozen=True)
+class LaxCheck:
+    name: str
+    broken: Callable[[], AbstractContextManager]
+    forge: Callable[[Path, str], None]
+
+
+@contextlib.contextmanager
+def free_text():
+    """Read the keys that are known and the words that are wanted, and look at nothing else."""
+    with (
+        patch.object(documents, "check_form", lambda *_, **__: None),
+        patch.object(arithmetic, "strange_sentences", lambda *_: ()),
+    ):
+        yield
+
+
+def page_not_compared():
+    """Check that the page has its hash, and no more."""
+    checks = sys.modules["smoothsynth.verify.verify"]
+    return patch.object(checks, "_CHECKS", tuple(check for check in checks._CHECKS if check[0] != "page"))
+
+
+def edit_receipt(folder, change):
+    document = json.loads((folder / "receipt.json").read_text(encoding="utf-8"))
+    change(document)
+    document["sha256"] = {name: sha256(folder / name) for name in document["sha256"]}
+    (folder / "receipt.json").write_text(as_text(document), encoding="utf-8", newline="\n")
+
+
+def unknown_key(folder, private):
+    edit_receipt(folder, lambda d: d.update(note=private))
+
+
+def other_outcome(folder, private):
+    edit_receipt(folder, lambda d: d["fit"].update(outcome=private))
+    made = sys.modules["smoothsynth.verify.evidence"].read_evidence(folder).release()
+    (folder / "report.html").write_text(made.page(folder), encoding="utf-8", newline="\n")
+    edit_receipt(folder, lambda _: None)
+
+
+def other_page(folder, private):
+    (folder / "report.html").write_text(f"<p>{private}</p>", encoding="utf-8")
+    edit_receipt(folder, lambda _: None)
+
+
+LAX_CHECKS = [
+    LaxCheck("free text in a receipt, unknown key", free_text, unknown_key),
+    LaxCheck("free text in a receipt, outcome", free_text, other_outcome),
+    LaxCheck("a page that is not compared", page_not_compared, other_page),
+]
+
+
+def passes(lax: LaxCheck, *, broken: bool) -> bool:
+    """Whether `verify` passes a release that tells of a private row: as it is, or broken."""
+    table = pa.table({"age": np.linspace(20.0, 90.0, 60)})
+    with tempfile.TemporaryDirectory() as place:
+        made = ss.release(table, schema=ss.Schema({"age": ss.Number(0, 100)}), epsilon=1.0, seed=1)
+        folder = made.write(Path(place) / "out")
+        lax.forge(folder, f"row 17 is {table['age'][17]}")
+        with lax.broken() if broken else contextlib.nullcontext():
+            return ss.verify(folder).passed
+
+
 def attack(mutant: Mutant) -> Finding:
     """Return the finding that exceeds its claim most, or the highest one if none does."""
     with mutant.broken():
@@ -256,8 +328,12 @@ def main():
     table = as_terminal_table(
         named, title="Broken on purpose", verdicts=("MISSED", "caught"), names=("mutant", "caught in")
     )
-    Console(width=170).print(table)
-    sys.exit(0 if all(finding.exceeds for finding in findings) else 1)
+    screen = Console(width=170)
+    screen.print(table)
+    caught = [passes(lax, broken=True) and not passes(lax, broken=False) for lax in LAX_CHECKS]
+    for lax, noticed in zip(LAX_CHECKS, caught, strict=True):
+        screen.print(f"{lax.name}: {'caught' if noticed else 'MISSED'} by verify")
+    sys.exit(0 if all(finding.exceeds for finding in findings) and all(caught) else 1)
 
 
 if __name__ == "__main__":

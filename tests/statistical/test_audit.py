@@ -40,6 +40,12 @@ def test_broken_variants_are_caught(mutant):
     assert finding.exceeds, f"{finding.bound:.2f} of {finding.claimed:.2f} by {finding.look} of {finding.mechanism}"
 
 
+@pytest.mark.parametrize("lax", mutants.LAX_CHECKS, ids=lambda lax: lax.name)
+def test_a_forgery_passes_only_if_verify_is_broken(lax):
+    assert mutants.passes(lax, broken=True)
+    assert not mutants.passes(lax, broken=False)
+
+
 @pytest.mark.parametrize("case", printed.printed_cases(), ids=lambda case: case.mechanism)
 def test_printed_constants_are_caught(case):
     assert any(finding.exceeds for finding in run.examine_all([case], trials=3_000))

@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.cli import app
-from smoothsynth.release import sha256
+from smoothsynth.release import as_text, sha256
+from smoothsynth.verify.evidence import read_evidence
 from smoothsynth.verify.hockey_stick import gaussian_delta_by_integral
 
-RECEIPT, MOMENTS, ROWS = "receipt.json", "moments.json", "synthetic.parquet"
+RECEIPT, MOMENTS, ROWS, PAGE = "receipt.json", "moments.json", "synthetic.parquet", "report.html"
 KINDS = {
     "pure": {"epsilon": 1.0, "seed": 7},
     "gaussian": {"epsilon": 2.0, "delta": 1e-6, "seed": 7},
@@ -42,13 +43,20 @@ def reseal(folder):
     """Put the right hashes into the receipt, as a forger would."""
     receipt = json.loads((folder / RECEIPT).read_text())
     receipt["sha256"] = {p.name: sha256(p) for p in sorted(folder.iterdir()) if p.name != RECEIPT}
-    (folder / RECEIPT).write_text(json.dumps(receipt))
+    (folder / RECEIPT).write_bytes(as_text(receipt).encode())
+
+
+def redraw(folder):
+    """Draw the page again from what the folder holds now, as a forger would who has the software."""
+    if (folder / PAGE).exists():
+        (folder / PAGE).write_bytes(read_evidence(folder).release().page(folder).encode())
+        reseal(folder)
 
 
 def edit(folder, name, change):
     document = json.loads((folder / name).read_text())
     change(document)
-    (folder / name).write_text(json.dumps(document))
+    (folder / name).write_bytes(as_text(document).encode())
     reseal(folder)
 
 
@@ -93,12 +101,8 @@ def test_missing_and_extra_files(make, tmp_path):
     (folder / "private.csv").write_text("age\n47\n")
     assert failed(folder) == {"files"}
     reseal(folder)
-    assert failed(folder) == {"files"}
+    assert failed(folder) == {"files", "words"}
     (folder / "private.csv").unlink()
-    reseal(folder)
-    assert failed(folder) == set()
-    (folder / "report.html").write_text("<p>")
-    assert failed(folder) == {"hashes"}
     reseal(folder)
     assert failed(folder) == set()
     (folder / MOMENTS).rename(tmp_path / "elsewhere")
@@ -230,7 +234,7 @@ def test_a_forgery_with_the_right_hashes_is_caught(name, make):
 def other_rows(folder, change):
     table = parquet.read_table(folder / ROWS)
     out = io.BytesIO()
-    parquet.write_table(change(table), out)
+    parquet.write_table(change(table), out, compression="zstd")
     (folder / ROWS).write_bytes(out.getvalue())
     reseal(folder)
 
@@ -275,6 +279,7 @@ def test_other_rows_within_the_bounds_are_worth_a_warning(make):
     rng = np.random.default_rng(1)
     other_rows(folder, lambda t: pa.table({"age": rng.uniform(0, 120, 400), "income": rng.uniform(0, 1e6, 400),
                                            "visits": rng.integers(0, 21, 400)}))  # fmt: skip
+    redraw(folder)
     found = ss.verify(folder)
     assert found.passed
     assert found["moments"].outcome == "warning"
@@ -284,6 +289,8 @@ def test_other_rows_within_the_bounds_are_worth_a_warning(make):
 def test_one_changed_row_is_not_what_the_seed_draws(make):
     folder = make()
     other_rows(folder, first_value("age", 47.0))
+    assert failed(folder) == {"page"}
+    redraw(folder)
     assert ss.verify(folder)["reproduction"].outcome == "warning"
 
 
@@ -302,12 +309,6 @@ def test_a_csv_with_other_rows(make):
         (folder / "synthetic.csv").write_text("\n".join(lines))
         reseal(folder)
         assert failed(folder) == {"csv"}
-
-
-def test_a_receipt_that_says_more_is_worth_a_warning(make):
-    folder = make()
-    edit(folder, RECEIPT, lambda d: d.update(approved_by="everybody"))
-    assert ss.verify(folder)["words"].outcome == "warning"
 
 
 def test_the_search_catches_a_bound_that_is_too_small(make, monkeypatch):

@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from smoothsynth.choice import PairChoice
+from smoothsynth.designs.purposes import CHOSEN, COSINES, LENGTHS, LOW, PAIRS, SHARES, SHARES_AGAIN, SOFT_COUNTS, WAVED
 from smoothsynth.designs.shape import (
-    CHOSEN,
     CHOSEN_ROUNDS,
     CHOSEN_SHARE,
     MOST_COUNTED,
-    PAIRS,
-    WAVED,
     cosines_of_length,
     count_of_chosen,
     falling,
@@ -104,8 +102,8 @@ def gaussian_stages(
         mark = RANK_MARK_WEIGHT if counts is None else COUNTED_MARK_WEIGHT
         own = falling(ranks[: values * degrees]) if counts is None else [1.0] * (values * counts)
         weights = own + [mark] * marks
-        what = f"{degrees} cosines" if counts is None else f"{counts} soft counts"
-        purpose = f"{what} of the ranks in each column" + (", shares again" if marks else "")
+        purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
+        purpose += SHARES_AGAIN if marks else ""
         stages.append(("ranks", stage("ranks", purpose, ranks, weights, shape.straight(counts=counts))))
     if "pairs" in shares:
         pairs = shape.pairs()
@@ -114,7 +112,7 @@ def gaussian_stages(
     if "lengths" in shares:
         degrees = _length_degrees(rows / rows_per_person, multipliers["lengths"])
         lengths = cosines_of_length(degrees)
-        purpose = f"{degrees} cosines of the rank of a row's length"
+        purpose = LENGTHS.format(degrees)
         stages.append(("lengths", stage("lengths", purpose, lengths, falling(lengths), View.straight(1, pooled=True))))
     if chosen and "chosen" in shares:
         stages += chosen_stages(shape, chosen, multipliers["chosen"], rows_per_person=rows_per_person)
@@ -173,8 +171,8 @@ def _shares(shape: Shape, lean: Focus) -> dict[str, float]:
 
 
 def _low_purpose(shape: Shape) -> str:
-    parts = ["the mean and the second moment of each column"] if shape.values else []
-    return " and ".join(parts + (["the share of each level"] if shape.marks else []))
+    parts = [LOW] if shape.values else []
+    return " and ".join(parts + ([SHARES] if shape.marks else []))
 
 
 def _rank_degrees(columns: int, rows: float, multiplier: float, smoothness: int) -> int:

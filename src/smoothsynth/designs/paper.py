@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.basis import lowest, tensor
 from smoothsynth.designs.design import Design
+from smoothsynth.designs.purposes import LOWEST
 from smoothsynth.errors import PlanError
 from smoothsynth.moments import Measurement
 from smoothsynth.privacy import gaussian_multiplier, split_epsilon, split_multiplier
@@ -85,7 +86,7 @@ def _moments(features: tuple[Feature, ...], budget: Budget, *, share: float, row
     pure = not budget.delta
     shares = [share, 1.0 - share] if share < 1.0 else [1.0]
     return Measurement(
-        purpose=f"the {len(features)} lowest products of Chebyshev polynomials",
+        purpose=LOWEST.format(len(features)),
         features=features,
         mechanism="discrete laplace" if pure else "discrete gaussian",
         epsilon=split_epsilon(budget.epsilon, shares)[0] if pure else None,

@@ -9,7 +9,8 @@ import math
 from typing import TYPE_CHECKING
 
 from smoothsynth.basis import pooled
-from smoothsynth.designs.shape import MOST_COUNTED, PAIRS, WAVED, cosines_of_length, pair_weights, with_waves
+from smoothsynth.designs.purposes import COSINES, LENGTHS, MEANS, PAIRS, SHARES, SOFT_COUNTS, SQUARE, WAVED
+from smoothsynth.designs.shape import MOST_COUNTED, cosines_of_length, pair_weights, with_waves
 from smoothsynth.moments import FULL_WEIGHT, Measurement, whole_weights
 from smoothsynth.privacy import ball_deviation, cube_deviation, split_epsilon
 from smoothsynth.view import View
@@ -79,25 +80,23 @@ def pure_stages(
     made = [stage("means", _means_purpose(shape), means, weights=weights, mechanism=kind) for kind in kinds]
     stages: Stages = [(None, min(made, key=lambda measurement: float(measurement.deviations(rows).sum())))]
     if "square" in shares:
-        purpose = "the second moment T_2, averaged over the columns"
-        stages.append((None, stage("square", purpose, [pooled(2, shape.values)])))
+        stages.append((None, stage("square", SQUARE, [pooled(2, shape.values)])))
     if "ranks" in shares:
         values = len(shape.values)
         degrees = FEWEST_DEGREES if weighed else _rank_degrees(values, people, epsilons["ranks"])
         many = degrees >= MANY_DEGREES and values <= MOST_COUNTED
         counts = _rank_counts(values, people, epsilons["ranks"]) if many else None
         ranks = shape.moments(counts or degrees)[: (counts or degrees) * values]
-        what = f"{degrees} cosines" if counts is None else f"{counts} soft counts"
+        purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
         kind = "cube" if counts is None else "discrete laplace"
-        view, purpose = shape.straight(counts=counts), f"{what} of the ranks in each column"
-        stages.append(("ranks", stage("ranks", purpose, ranks, view, mechanism=kind)))
+        stages.append(("ranks", stage("ranks", purpose, ranks, shape.straight(counts=counts), mechanism=kind)))
     if "pairs" in shares:
         pairs = shape.pairs()
         weights = pair_weights(pairs, MEAN_WEIGHT * math.sqrt(d))
         view = shape.straight(1.0)
         stages.append(("scores", stage("pairs", PAIRS, pairs, view, weights=weights, mechanism="ball")))
     if "lengths" in shares:
-        purpose, view = f"{LENGTH_DEGREES} cosines of the rank of a row's length", View.straight(1, pooled=True)
+        purpose, view = LENGTHS.format(LENGTH_DEGREES), View.straight(1, pooled=True)
         stages.append(("lengths", stage("lengths", purpose, cosines_of_length(LENGTH_DEGREES), view)))
     if "waves" in shares:
         waves, view = shape.waves(), shape.straight(waves=True)
@@ -141,8 +140,8 @@ def _shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, weighed
 
 
 def _means_purpose(shape: Shape) -> str:
-    parts = ["the mean of each column"] if shape.values else []
-    return " and ".join(parts + (["the share of each level"] if shape.marks else []))
+    parts = [MEANS] if shape.values else []
+    return " and ".join(parts + ([SHARES] if shape.marks else []))
 
 
 def _rank_degrees(values: int, people: float, epsilon: float) -> int:

@@ -21,13 +21,10 @@ if TYPE_CHECKING:
 
     Stages = list[tuple[str | None, Measurement]]
 
-PAIRS = "means, squares and products of standardised columns, rows cut to a length"
 # Squares that come along with pairs at no cost (docs/proofs/sensitivity.md, section 9).
 SQUARE_WEIGHT = math.sqrt(0.125)
 # Soft counts are not taken of more coordinates: an engine counts in half a megabyte for each.
 MOST_COUNTED = 128
-WAVED = "shapes of pairs of columns: two waves of the ranks in each, and their products"
-CHOSEN = "shapes of {} chosen pairs of columns: products of two waves of the ranks in each"
 # Waves and their products are measured, of up to so many columns, with what keeps their noise at WAVE_NOISE, but LEAST_WAVES
 # of the budget in any case, so that noise falls without end. They are not measured if the most they may have leaves it above
 # MOST_WAVE_NOISE: pairs that are not as a copula has them differ by 0.02 to 0.3.

@@ -45,7 +45,8 @@ class Search:
 
     def measurement(self, noise: Measurement) -> Measurement:
         """Return what the next round measures, with the noise of a planned round."""
-        return _counting(self.schema, noise)
+        names = [column.name for column in self.columns]
+        return replace(_counting(self.schema, noise), purpose=_purpose(names, self.done + 1))
 
     def after(self, noisy: NoisyMoments) -> Search:
         """Return the search after a round."""
@@ -66,13 +67,12 @@ def planned_rounds(schema: Schema, costs: list[dict[str, float]], *, rows_per_pe
     """
     first = Search.of(schema)
     names = [column.name for column in first.columns]
-    which = f"column {names[0]!r}" if len(names) == 1 else f"{len(names)} columns"
     steps = tuple(map(float, range(STEPS + 1)))
     later = _measured({column.name: Intervals(steps, column.column.kind) for column in first.columns})
     rounds = []
     for number, cost in enumerate(costs, start=1):
         noise = Measurement(
-            purpose=f"the bounds of {which}, round {number} of {len(costs)}",
+            purpose=_purpose(names, number),
             features=(term_feature((0, 1)),),
             mechanism="discrete gaussian" if "multiplier" in cost else "discrete laplace",
             epsilon=cost.get("epsilon"),
@@ -81,6 +81,11 @@ def planned_rounds(schema: Schema, costs: list[dict[str, float]], *, rows_per_pe
         )
         rounds.append(_counting(first.schema if number == 1 else later, noise))
     return tuple(rounds)
+
+
+def _purpose(names: list[str], number: int) -> str:
+    which = f"column {names[0]!r}" if len(names) == 1 else f"{len(names)} columns"
+    return f"the bounds of {which}, round {number} of {ROUNDS}"
 
 
 def _measured(columns: Mapping[str, Intervals]) -> Schema:

@@ -10,6 +10,7 @@ import numpy as np
 from smoothsynth.blas import one_thread_if_small
 from smoothsynth.synthesis.column_generation import Generated, Priced, generate_columns
 from smoothsynth.synthesis.fit import Fit, check_problem
+from smoothsynth.synthesis.outcomes import NEAREST, NOT_NEAREST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,15 +54,10 @@ def fit_linear_program(
 
 def describe(generated: Generated, *, tolerance: float) -> str:
     """Say in a sentence what the linear program reached, with the remedy where it fell short."""
-    found = f"the smallest l1 distance to the noisy moments is {generated.optimum:.6g}"
+    optimum, gap = generated.optimum, generated.optimum - generated.bound
     if generated.converged:
-        return f"Solved: {found}, on {len(generated.support)} candidates."
-    gap = generated.optimum - generated.bound
-    return (
-        f"Not solved to the tolerance of {tolerance:g}: {generated.optimum:.6g} was reached and the optimum may be "
-        f"lower by {gap:.3g}; the weights are usable with that error. Ask for a larger tolerance, fewer moments, "
-        f"or the maximum-entropy fit."
-    )
+        return NEAREST.format(optimum=optimum, candidates=len(generated.support))
+    return NOT_NEAREST.format(tolerance=tolerance, optimum=optimum, gap=gap)
 
 
 @dataclass(frozen=True, slots=True)

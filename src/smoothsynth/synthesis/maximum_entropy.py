@@ -18,6 +18,7 @@ from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.entropy_dual import CandidateFeatures, EntropyDual, Listed
 from smoothsynth.synthesis.fit import Fit, check_problem
 from smoothsynth.synthesis.newton_path import Minimised, minimise_dual
+from smoothsynth.synthesis.outcomes import FAR, FLATTEST, HARMLESS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,17 +74,9 @@ def fit_maximum_entropy(
 def describe(found: Minimised, *, tolerance: float) -> str:
     """Say in a sentence what the maximum-entropy fit reached, with the remedy where it fell short."""
     if found.residual <= tolerance:
-        return f"Solved in {found.steps} steps: the flattest weights whose moments agree with the noisy ones."
-    missed = (
-        f"Not solved to the tolerance of {tolerance:g}: after {found.steps} steps the gradient is still "
-        f"{found.residual:.3g}, so the moments of the weights miss their best values by about that much"
-    )
-    if found.share <= HARMLESS_SHARE:
-        return f"{missed}, and each by less than a tenth of its noise: that does no harm. More steps would solve it."
-    return (
-        f"{missed}. The target is far from what the candidates can reach within the noise: use candidates from a model "
-        f"of the noisy moments or more of them, a larger scale, or allow more steps."
-    )
+        return FLATTEST.format(steps=found.steps)
+    missed = HARMLESS if found.share <= HARMLESS_SHARE else FAR
+    return missed.format(tolerance=tolerance, steps=found.steps, residual=found.residual)
 
 
 def _known(features: NDArray[np.floating] | CandidateFeatures, target: Array) -> CandidateFeatures:

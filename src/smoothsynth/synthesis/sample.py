@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 def generator(seed: int | None) -> np.random.Generator:
     """Return the generator that a seed stands for; None takes fresh entropy."""
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+    whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
+    if seed is not None and not (whole and 0 <= seed < 2**128):
         raise PlanError(
-            f"a seed must be a whole number >= 0, or None for fresh entropy; found {seed!r}: pass one such as seed=7"
+            f"a seed must be a whole number from 0 to 2^128 - 1, or None for fresh entropy; found {seed!r:.80}: pass one "
+            "such as seed=7"
         )
     return np.random.default_rng(seed)
 

@@ -19,6 +19,7 @@ from smoothsynth.synthesis.known_moments import public_values
 from smoothsynth.synthesis.linear_program import fit_linear_program
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 from smoothsynth.synthesis.model import empty_model
+from smoothsynth.synthesis.outcomes import DENSITIES, ROUGH_DENSITIES
 from smoothsynth.synthesis.sample import generator as seeded
 from smoothsynth.synthesis.sample import systematic
 
@@ -182,17 +183,11 @@ def rows_of_model(schema: Schema, model: Model, rows: int, *, seed: int | None) 
     """Draw rows of a model that has learned everything: they are weighted equally, nothing is left to fit."""
     points = drawn_rows(schema, model, rows, generator=seeded(seed))
     columns = model.columns
-    words = (
-        f"The densities of {columns.count} columns agree with the noisy moments within their noise."
-        if columns.converged
-        else "Some densities were not found to full accuracy; the rows are private all the same, but less accurate. "
-        "Try fewer columns or a larger epsilon."
-    )
     fit = Fit(
         weights=np.full(rows, 1.0 / rows),
         method="maximum entropy",
         converged=columns.converged,
-        outcome=words,
+        outcome=DENSITIES.format(columns.count) if columns.converged else ROUGH_DENSITIES,
         steps=columns.steps,
         residual=0.0,
         dual=np.zeros(0),

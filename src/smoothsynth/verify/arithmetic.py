@@ -9,6 +9,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from smoothsynth.loading.wording import strange_receipt, strange_sentences
 from smoothsynth.moments import MOST_ROWS
 from smoothsynth.plan import CANDIDATES, FITS, METHODS
 from smoothsynth.privacy import MAXIMA, Charge, compose
@@ -108,10 +109,7 @@ def check_words(evidence: Evidence) -> list[Check]:
     for i, (charge, stated) in enumerate(zip(receipt.charges, facts["charges"], strict=True), start=1):
         if stated.get("in_words") != receipt.in_words(charge):
             problems.append(f"The sentence of charge {i} does not say what its figures say.")
-    unknown = sorted(set(facts) - set(receipt.as_dict()) - {"sha256"})
-    if unknown and not problems:
-        words = f"The receipt has {unknown[0]!r:.80}, which this version does not know and did not check."
-        return [Check("words", "warning", words)]
+    problems += [*strange_receipt(evidence.stated), *strange_sentences(evidence.stated, evidence.measured)]
     return verdict("words", problems, f"The promise and {len(receipt.charges)} sentences say what the figures say.")
 
 

@@ -7,19 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import ReleaseError, SmoothsynthError
-from smoothsynth.loading import (
-    MOST_CHARGES,
-    RECEIPT_SHAPE,
-    check_shape,
-    plain_file,
-    read_earlier,
-    read_found,
-    read_json,
-    read_moments,
-)
-from smoothsynth.release import FORMAT, MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, sha256
+from smoothsynth.loading.documents import Measured, Stated, read_measured, read_receipt
+from smoothsynth.loading.files import plain_file
+from smoothsynth.loading.rows import read_rows
+from smoothsynth.release import MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, Release, sha256
 from smoothsynth.schema import Schema
-from smoothsynth.verify.rows import read_rows
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,15 +28,37 @@ class Evidence:
     """The receipt as plain values, the schema in it, and the moments and rows; why some cannot be read."""
 
     folder: Path
-    facts: dict[str, Any]
+    stated: Stated
     schema: Schema
     fingerprint: str
-    moments: tuple[NoisyMoments, ...]
-    subspace: NoisySubspace | None
+    measured: Measured
     table: pyarrow.Table
     unreadable: dict[str, str]
-    earlier: tuple[NoisyMoments, ...] = ()
-    found: Found | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The receipt as plain values."""
+        return self.stated.facts
+
+    @property
+    def moments(self) -> tuple[NoisyMoments, ...]:
+        """The released moments."""
+        return self.measured.moments
+
+    @property
+    def subspace(self) -> NoisySubspace | None:
+        """The products of a subspace iteration, if there was one."""
+        return self.measured.subspace
+
+    @property
+    def earlier(self) -> tuple[NoisyMoments, ...]:
+        """The moments of the release whose views were kept, if there is one."""
+        return self.measured.earlier
+
+    @property
+    def found(self) -> Found | None:
+        """The noisy counts of private bounds and levels, if there are some."""
+        return self.measured.found
 
     @property
     def measurements(self) -> list[LevelsMeasurement | PairChoice | Measurement | SubspaceMeasurement]:
@@ -62,50 +76,39 @@ class Evidence:
         """Whether the receipt says that rows were drawn from a model that learned from all moments."""
         return (self.facts["candidates"], self.facts["fit"]["method"]) == ("model", "maximum entropy")
 
+    def release(self) -> Release:
+        """Return the release that the folder says it is, if it can be one."""
+        m = self.measured
+        return Release(self.table, m.moments, self.stated.receipt, m.subspace, m.earlier, m.found)
+
 
 def read_evidence(path: str | Path) -> Evidence:
     """Read receipt, moments and rows; a folder without a receipt that can be read is no release."""
     folder = Path(path)
     try:
-        facts = _read_receipt(folder)
-        schema, fingerprint = Schema.from_facts(facts["schema"]), sha256(plain_file(folder, RECEIPT_FILE))
+        if not folder.is_dir():
+            raise ReleaseError(f"{folder} is not a release folder: there is no such folder.")
+        stated = read_receipt(folder)
+        schema, fingerprint = Schema.from_facts(stated.facts["schema"]), sha256(plain_file(folder, RECEIPT_FILE))
     except ReleaseError:
         raise
     except SmoothsynthError as error:
         raise ReleaseError(f"{folder} is not a whole release: {error}") from error
     except (OSError, ValueError) as error:
         raise ReleaseError(f"{folder} cannot be read: {getattr(error, 'strerror', 'it is not a path')}.") from error
-    moments: tuple[NoisyMoments, ...] = ()
-    earlier: tuple[NoisyMoments, ...] = ()
-    found: Found | None = None
-    subspace: NoisySubspace | None = None
+    measured = Measured("", (), None, (), None)
     table: pyarrow.Table = None
     unreadable: dict[str, str] = {}
     # Whatever is wrong with a file from outside, the answer is that it cannot be read.
     try:
-        moments, subspace = read_moments(folder)
-        earlier, found = read_earlier(folder, moments), read_found(folder)
+        measured = read_measured(folder)
     except Exception as error:
         unreadable["moments"] = _words(MOMENTS_FILE, error)
     try:
-        table = read_rows(plain_file(folder, ROWS_FILE), facts["synthetic_rows"], schema=schema)
+        table = read_rows(plain_file(folder, ROWS_FILE), schema, stated.facts["synthetic_rows"])
     except Exception as error:
         unreadable["rows"] = _words(ROWS_FILE, error)
-    return Evidence(folder, facts, schema, fingerprint, moments, subspace, table, unreadable, earlier, found)
-
-
-def _read_receipt(folder: Path) -> dict[str, Any]:
-    if not folder.is_dir():
-        raise ReleaseError(f"{folder} is not a release folder: there is no such folder.")
-    facts = read_json(folder, RECEIPT_FILE)
-    if facts.get("format") != FORMAT:
-        raise ReleaseError(
-            f"The receipt must have format {FORMAT}, and has not. Verify it with the version that wrote it."
-        )
-    check_shape(facts, RECEIPT_SHAPE, "receipt")
-    if len(facts["charges"]) > MOST_CHARGES:
-        raise ReleaseError(f"A receipt has at most {MOST_CHARGES:,} charges; this one has more. It is not one of ours.")
-    return facts
+    return Evidence(folder, stated, schema, fingerprint, measured, table, unreadable)
 
 
 def _words(name: str, error: Exception) -> str:

@@ -1,19 +1,18 @@
-"""Hold the files against the receipt: those it was written for, and no others."""
+"""Hold the files against the receipt: those it was written for, and no others; and against what the writer writes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smoothsynth.loading import plain_file
-from smoothsynth.release import CSV_FILE, MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, sha256
+from smoothsynth.errors import SmoothsynthError
+from smoothsynth.loading.files import plain_file
+from smoothsynth.loading.wording import KNOWN, NEEDED
+from smoothsynth.release import RECEIPT_FILE, sha256
 from smoothsynth.verify.check import Check, verdict
 
 if TYPE_CHECKING:
+    from smoothsynth.loading.documents import Measured, Stated
     from smoothsynth.verify.evidence import Evidence
-
-REPORT_FILE = "report.html"
-NEEDED = {ROWS_FILE, MOMENTS_FILE}
-KNOWN = NEEDED | {CSV_FILE, REPORT_FILE}
 
 
 def check_files(evidence: Evidence) -> list[Check]:
@@ -41,3 +40,18 @@ def check_hashes(evidence: Evidence) -> list[Check]:
         if sha256(path) != digest:
             problems.append(f"{name!r:.80} is not the file that the receipt was written for.")
     return verdict("hashes", problems, f"{len(hashes)} files ({size:,} bytes) have the SHA-256 in the receipt.")
+
+
+def check_form(evidence: Evidence) -> list[Check]:
+    """Write receipt and moments again from the values in them, and compare: nothing else may be in the files."""
+    problems = []
+    read: list[Stated | Measured] = [evidence.stated]
+    read += [] if "moments" in evidence.unreadable else [evidence.measured]
+    for document in read:
+        try:
+            document.check_form()
+        except SmoothsynthError as error:
+            problems.append(str(error))
+    return verdict(
+        "form", problems, "Receipt and moments, written again from their values, are the same byte for byte."
+    )

@@ -11,11 +11,13 @@ from smoothsynth.verify.agreement import check_range, check_rows_against_moments
 from smoothsynth.verify.arithmetic import check_budget, check_charges, check_noise, check_words
 from smoothsynth.verify.check import Check, Verification
 from smoothsynth.verify.evidence import read_evidence
-from smoothsynth.verify.files import check_files, check_hashes
+from smoothsynth.verify.files import check_files, check_form, check_hashes
 from smoothsynth.verify.found import check_found
 from smoothsynth.verify.moves import check_search, check_sensitivities
+from smoothsynth.verify.page import check_page
 from smoothsynth.verify.replay import check_replay
-from smoothsynth.verify.rows import check_constraints, check_csv, check_rows
+from smoothsynth.verify.rows import check_constraints, check_rows
+from smoothsynth.verify.written import check_csv, check_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 _CHECKS: tuple[tuple[str, Callable[[Evidence], list[Check]], tuple[str, ...]], ...] = (
     ("files", check_files, ()),
     ("hashes", check_hashes, ()),
+    ("form", check_form, ()),
     ("rows", check_rows, ("rows",)),
     ("constraints", check_constraints, ("rows",)),
+    ("parquet", check_parquet, ("rows",)),
     ("csv", check_csv, ("rows",)),
     ("charges", check_charges, ("moments",)),
     ("sensitivities", check_sensitivities, ("moments",)),
@@ -40,6 +44,7 @@ _CHECKS: tuple[tuple[str, Callable[[Evidence], list[Check]], tuple[str, ...]], .
     ("found", check_found, ("moments",)),
     ("moments", check_rows_against_moments, ("moments", "rows")),
     ("views", check_replay, ("moments",)),
+    ("page", check_page, ("moments", "rows")),
 )
 
 

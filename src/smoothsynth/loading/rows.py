@@ -1,0 +1,119 @@
+"""Read synthetic.parquet: its footer first, then, if that is the footer of a release, the rows."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth.errors import ReleaseError
+from smoothsynth.release import ROWS_FILE
+from smoothsynth.schema import Category
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow
+
+    from smoothsynth.schema import Schema
+
+_WRITER = re.compile(r"parquet-cpp-arrow version \d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
+_MAGIC, _TAIL = 4, 8
+# Of the memory of a machine, rows and their coordinates may take a half; if it cannot be asked, this.
+_UNKNOWN_MEMORY = 8 * 2**30
+
+
+def read_rows(path: Path, schema: Schema, count: int) -> pyarrow.Table:
+    """Read the rows of a file that has `count` of them, the columns and types of the schema, and nothing else."""
+    import pyarrow
+    from pyarrow import parquet
+
+    _check_memory(schema, count)
+    with path.open("rb") as file:
+        try:
+            rows = parquet.ParquetFile(file)
+            _check_footer(rows, schema, count)
+            _check_nothing_else(rows, size=path.stat().st_size, tail=_tail(file))
+            table = rows.read()
+            table.validate(full=True)
+        except (pyarrow.ArrowException, OSError, ValueError, EOFError) as error:
+            raise ReleaseError(f"{ROWS_FILE} cannot be read as Parquet.") from error
+    if table.num_rows != count:
+        raise ReleaseError(f"{ROWS_FILE} has other rows than it says.")
+    return pyarrow.table(table.columns, names=list(schema.names))
+
+
+def written_by(path: Path) -> str:
+    """Return which software a Parquet file says that it was written by."""
+    from pyarrow import parquet
+
+    return str(parquet.read_metadata(path).created_by)
+
+
+def _check_memory(schema: Schema, count: int) -> None:
+    """Refuse more rows than fit into memory, before anything of that size is made."""
+    cells = [
+        8 if not isinstance(c, Category) else 4 + max(len(str(level)) for level in c.levels)
+        for c in schema.columns.values()
+    ]
+    needed, there = count * (sum(cells) + 8 * schema.dimensions), _memory()
+    if 2 * needed > there:
+        raise ReleaseError(
+            f"The receipt says {count:,} synthetic rows. They need {needed / 2**30:.1f} GiB, and may have half of the "
+            f"{there / 2**30:.1f} GiB of this machine. Read the release on a larger one, if you trust it."
+        )
+
+
+def _memory() -> int:
+    """Return the memory of the machine in bytes."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return _UNKNOWN_MEMORY
+
+
+def _check_footer(rows: Any, schema: Schema, count: int) -> None:
+    """Hold names, types and the number of rows in the footer against the receipt."""
+    wanted = [(name, column.arrow_type()) for name, column in schema.columns.items()]
+    if list(zip(rows.schema_arrow.names, rows.schema_arrow.types, strict=True)) != wanted:
+        raise ReleaseError(f"{ROWS_FILE} must have the {len(wanted)} columns and types of the schema, and has not.")
+    if rows.metadata.num_rows != count:
+        raise ReleaseError(f"{ROWS_FILE} has {rows.metadata.num_rows:,} rows; the receipt says {count:,}.")
+    groups = [rows.metadata.row_group(i) for i in range(rows.metadata.num_row_groups)]
+    if sum(group.num_rows for group in groups) != count or any(
+        group.column(j).num_values != group.num_rows for group in groups for j in range(group.num_columns)
+    ):
+        raise ReleaseError(f"{ROWS_FILE} has other rows than it says.")
+
+
+def _check_nothing_else(rows: Any, *, size: int, tail: int) -> None:
+    """Refuse metadata that the writer does not write, and bytes that belong to no column."""
+    metadata, schema = rows.metadata, rows.schema_arrow
+    noted = {*(metadata.metadata or {})} - {b"ARROW:schema"}
+    noted |= {key for one in (schema, *schema) for key in (one.metadata or {})}
+    if noted or any(getattr(chunk, "metadata", None) or chunk.file_path for chunk in _chunks(metadata)):
+        raise ReleaseError(f"{ROWS_FILE} has metadata beside its rows, which a release has not.")
+    if not _WRITER.fullmatch(str(metadata.created_by)):
+        raise ReleaseError(f"{ROWS_FILE} must say that Arrow wrote it, and which version; it says something else.")
+    end = _MAGIC
+    for chunk in _chunks(metadata):
+        starts = (chunk.dictionary_page_offset, chunk.data_page_offset)
+        if min(start for start in starts if start is not None) != end:
+            raise ReleaseError(f"{ROWS_FILE} has bytes that belong to no column.")
+        end += chunk.total_compressed_size
+    if end + metadata.serialized_size + _TAIL != size or tail != metadata.serialized_size:
+        raise ReleaseError(f"{ROWS_FILE} has bytes that belong to no column.")
+
+
+def _chunks(metadata: Any) -> Iterator[Any]:
+    """Go through the columns of all row groups in the order in which they are written."""
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        yield from (group.column(j) for j in range(group.num_columns))
+
+
+def _tail(file: Any) -> int:
+    """Return the length of the footer, which stands before the last four bytes."""
+    file.seek(-_TAIL, os.SEEK_END)
+    return int.from_bytes(file.read(4), "little")

@@ -1,0 +1,47 @@
+"""Free text in a release: what stands where a text may stand must be one that the software writes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from smoothsynth.designs.purposes import is_purpose
+from smoothsynth.release import CSV_FILE, MOMENTS_FILE, REPORT_FILE, ROWS_FILE
+from smoothsynth.synthesis.outcomes import is_outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from smoothsynth.loading.documents import Measured, Stated
+
+NEEDED = {ROWS_FILE, MOMENTS_FILE}
+KNOWN = NEEDED | {CSV_FILE, REPORT_FILE}
+# Versions of a source tree that is not installed have the second form.
+_PART = r"(0|[1-9]\d{0,3})"
+_SOFTWARE = re.compile(
+    rf"smoothsynth ({_PART}(\.{_PART}){{2}}((a|b|rc){_PART})?(\.dev{_PART})?|0\.0\.0\+source)", re.ASCII
+)
+_MOST_SEED = 2**128
+
+
+def strange_receipt(stated: Stated) -> Iterator[str]:
+    """Say what a receipt has that no version writes: another software, a seed that is none, other files."""
+    if not _SOFTWARE.fullmatch(stated.facts["software"]):
+        yield "The receipt must say that smoothsynth wrote it, and which version; it says something else."
+    if stated.facts["seed"] is not None and not 0 <= stated.facts["seed"] < _MOST_SEED:
+        yield "The seed must be a whole number from 0 to 2^128 - 1; it is none."
+    for name in stated.facts["sha256"]:
+        if name not in KNOWN:
+            yield f"The receipt names {name!r:.80}, which no release has."
+
+
+def strange_sentences(stated: Stated, measured: Measured) -> Iterator[str]:
+    """Say which sentences, beside those that follow from figures, this version does not write.
+
+    The purposes of a search follow from its schema.
+    """
+    if not is_outcome(stated.facts["fit"]["outcome"]):
+        yield "The outcome of the fit must be one of the sentences that say how a fit ended; it is another."
+    for number, noisy in enumerate((*measured.moments, *measured.earlier), start=1):
+        if not is_purpose(noisy.measurement.purpose):
+            yield f"The purpose of measurement {number} must be one of a plan; it is another."

@@ -1,0 +1,412 @@
+"""Nothing rides along in a release folder: every file is what its own values give, byte for byte."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import smoothsynth as ss
+from smoothsynth.release import as_text, sha256, write_csv, write_rows
+from smoothsynth.verify.evidence import read_evidence
+from smoothsynth.verify.verify import _CHECKS, _tried
+
+RECEIPT, MOMENTS, ROWS, CSV, PAGE = (
+    "receipt.json",
+    "moments.json",
+    "synthetic.parquet",
+    "synthetic.csv",
+    "report.html",
+)
+CARRIED = "row 17 has it"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A release with all that its files can hold: categories, private bounds, chosen pairs, a CSV file."""
+    rng = np.random.default_rng(3)
+    columns = {"age": rng.uniform(0, 100, 1200), "v": rng.integers(0, 50, 1200), "w": rng.random(1200)}
+    described = {"age": ss.Number(0, 100), "v": ss.Integer("private", 50), "w": ss.Number(0, 1)}
+    schema = ss.Schema({**described, "sex": ss.Category(["f", "m"])})
+    table = pa.table({**columns, "sex": ["f", "m", "m"] * 400})
+    made = ss.release(table, schema=schema, epsilon=3.0, delta=1e-6, chosen_pairs=1, seed=7)
+    return made.write(tmp_path_factory.mktemp("whole") / "out", csv=True)
+
+
+@pytest.fixture
+def folder(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "out")
+
+
+def put(path, content):
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    reseal(path.parent)
+
+
+def reseal(folder):
+    """Put the right hashes into the receipt, as a forger would."""
+    edit_receipt(folder, lambda d: d["sha256"].update({name: sha256(folder / name) for name in d["sha256"]}))
+
+
+def edit_receipt(folder, change):
+    document = json.loads((folder / RECEIPT).read_text(encoding="utf-8"))
+    change(document)
+    (folder / RECEIPT).write_bytes(as_text(document).encode())
+
+
+def edit(folder, name, change):
+    if name == RECEIPT:
+        return edit_receipt(folder, change)
+    document = json.loads((folder / name).read_text(encoding="utf-8"))
+    change(document)
+    return put(folder / name, as_text(document))
+
+
+def outcomes(folder, *names):
+    """Carry out some of the checks, since all of them take a while."""
+    evidence = read_evidence(folder)
+    found = dict.fromkeys(evidence.unreadable, "failed")
+    for name, check, _ in _CHECKS:
+        if name in names and name not in found:
+            found |= {made.name: made.outcome for made in _tried(name, check, evidence)}
+    return {name: found.get(name) for name in names}
+
+
+def fails(folder, *names):
+    return set(outcomes(folder, *names).values()) == {"failed"}
+
+
+def test_a_whole_release_is_written_again_byte_for_byte(whole):
+    found = ss.verify(whole)
+    assert {found[name].outcome for name in ("form", "parquet", "csv", "page")} == {"passed"}, str(found)
+    assert not [check for check in found.checks if check.outcome == "warning"], str(found)
+    assert json.loads((whole / MOMENTS).read_text())["found"]["rounds"]
+
+
+def objects(value, place=()):
+    """Go through all objects of a JSON document, of lists of them the last ones only."""
+    if isinstance(value, dict):
+        yield place
+        for key, inner in value.items():
+            yield from objects(inner, (*place, key))
+    elif isinstance(value, list) and value:
+        yield from objects(value[-1], (*place, len(value) - 1))
+
+
+def at(document, place):
+    for key in place:
+        document = document[key]
+    return document
+
+
+def test_no_object_of_any_document_takes_an_unknown_key(folder):
+    """By `load`, for each object in both files; by `verify` below, for one of each file."""
+    tried = 0
+    for name in (RECEIPT, MOMENTS):
+        original = (folder / name).read_bytes()
+        for place in objects(json.loads(original)):
+            edit(folder, name, lambda d, place=place: at(d, place).update(note=CARRIED))
+            with pytest.raises(ss.ReleaseError):
+                ss.load(folder)
+            tried += 1
+        put(folder / name, original)
+    assert tried > 15
+    assert ss.load(folder)
+
+
+FREE = {
+    "a key of the receipt": (RECEIPT, lambda d: d.update(note=CARRIED), {"form"}),
+    "a key of a charge": (RECEIPT, lambda d: d["charges"][0].update(note=CARRIED), {"form"}),
+    "a key of the budget": (RECEIPT, lambda d: d["budget"].update(note=CARRIED), {"form"}),
+    "a key of the fit": (RECEIPT, lambda d: d["fit"].update(note=CARRIED), {"form"}),
+    "another order": (RECEIPT, lambda d: d.update(format=d.pop("format")), {"form"}),
+    "a whole number for a number": (RECEIPT, lambda d: d["budget"].update(epsilon=3), {"form"}),
+    "a key of the moments": (MOMENTS, lambda d: d.update(exact=[1, 2]), {"form"}),
+    "a key of a measurement": (MOMENTS, lambda d: d["moments"][0].update(exact=[1, 2]), {"form"}),
+    "a key of a view": (MOMENTS, lambda d: d["moments"][1]["view"].update(note=CARRIED), {"form"}),
+    "a key of a choice": (MOMENTS, lambda d: d["moments"][-1]["choice"].update(note=CARRIED), {"form"}),
+    "an empty search": (MOMENTS, lambda d: d.update(subspace_=None), {"form"}),
+    "an outcome": (RECEIPT, lambda d: d["fit"].update(outcome=CARRIED), {"words"}),
+    "more of an outcome": (RECEIPT, lambda d: d["fit"].update(outcome=d["fit"]["outcome"] + " " + CARRIED), {"words"}),
+    "many digits": (RECEIPT, lambda d: d["fit"].update(outcome=re.sub(r"\d+", "4" * 40, d["fit"]["outcome"])), {"words"}),
+    "software": (RECEIPT, lambda d: d.update(software=f"smoothsynth 9.9.9 {CARRIED}"), {"words"}),
+    "another software": (RECEIPT, lambda d: d.update(software="other 0.1.0"), {"words"}),
+    "a version with zeros": (RECEIPT, lambda d: d.update(software="smoothsynth 0.1.00"), {"words"}),
+    "a local version": (RECEIPT, lambda d: d.update(software="smoothsynth 0.1.0+secret"), {"words"}),
+    "a seed of many digits": (RECEIPT, lambda d: d.update(seed=2**128), {"words"}),
+    "a purpose": (MOMENTS, lambda d: d["moments"][0].update(purpose=CARRIED), {"words", "charges"}),
+    "a purpose of a search": (MOMENTS, lambda d: d["found"]["rounds"][0].update(purpose=CARRIED), {"found", "charges"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_free_text_is_found_and_refused(name, folder):
+    file, change, noticed = FREE[name]
+    edit(folder, file, change)
+    assert fails(folder, *noticed)
+    with pytest.raises(ss.ReleaseError):
+        ss.load(folder)
+
+
+def test_a_purpose_that_is_rewritten_everywhere(folder):
+    """Charges and measurements agree then: only the list of purposes tells."""
+    edit(folder, MOMENTS, lambda d: d["moments"][0].update(purpose=CARRIED))
+    measured = len(json.loads((folder / MOMENTS).read_text())["found"]["rounds"])
+
+    def change(d):
+        charge = d["charges"][measured]
+        charge["in_words"] = charge["in_words"].replace(charge["purpose"], CARRIED)
+        charge["purpose"] = CARRIED
+
+    edit_receipt(folder, change)
+    (folder / PAGE).unlink()
+    edit_receipt(folder, lambda d: d["sha256"].pop(PAGE))
+    assert {check.name for check in ss.verify(folder).failures} == {"words"}
+
+
+LAYOUTS = {
+    "a space": lambda t: t.replace('": ', '":  ', 1),
+    "a line": lambda t: t + "\n",
+    "no line": lambda t: t.rstrip("\n"),
+    "other ends of lines": lambda t: t.replace("\n", "\r\n"),
+    "another form of a number": lambda t: re.sub(r"(: \d\.\d+)", r"\g<1>0", t, count=1),
+    "an escaped letter": lambda t: t.replace('"format"', '"\\u0066ormat"', 1),
+    "in one line": lambda t: json.dumps(json.loads(t)),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_another_layout_of_the_same_values(name, folder):
+    for file in (RECEIPT, MOMENTS):
+        text = (folder / file).read_text(encoding="utf-8")
+        changed = LAYOUTS[name](text)
+        if changed == text:
+            continue
+        (folder / file).write_bytes(changed.encode())
+        if file == MOMENTS:
+            reseal(folder)
+        assert fails(folder, "form")
+        with pytest.raises(ss.ReleaseError, match="byte for byte"):
+            ss.load(folder)
+        (folder / file).write_bytes(text.encode())
+
+
+def test_a_release_of_another_version_is_read_but_its_page_is_not_compared(folder):
+    edit_receipt(folder, lambda d: d.update(software="smoothsynth 99.0.0"))
+    (folder / PAGE).write_text("another page")
+    reseal(folder)
+    found = ss.verify(folder)
+    assert found.passed
+    assert found["page"].outcome == "warning"
+    assert "another version" in found["page"].sentence
+    assert ss.load(folder).receipt.version == "99.0.0"
+    edit_receipt(folder, lambda d: d["charges"][0].update(note=CARRIED))
+    assert fails(folder, "form")
+    with pytest.raises(ss.ReleaseError, match="note"):
+        ss.load(folder)
+
+
+def test_the_page_is_drawn_by_one_thread(whole, monkeypatch):
+    """With two, sums of larger tables have other last digits."""
+    from smoothsynth import blas
+    from smoothsynth.report import contents
+
+    get, set_ = blas._controls()
+    seen, drawn, before = [], contents.answering, get()
+    monkeypatch.setattr(contents, "answering", lambda *given: seen.append(get()) or drawn(*given))
+    try:
+        set_(2)
+        ss.load(whole).page(whole)
+    finally:
+        set_(before)
+    assert seen == [1]
+
+
+PAGES = {
+    "another figure": lambda t: t.replace("epsilon = 3", "epsilon = 0.01"),
+    "another page": lambda _: "<h1>epsilon = 0.0001, verified</h1>",
+    "nothing": lambda _: "",
+    "a comment": lambda t: t + f"<!-- {CARRIED} -->",
+    "a comment in front": lambda t: f"<!-- {CARRIED} -->" + t,
+    "a line": lambda t: t + "\n",
+    "a script": lambda t: t.replace("</body>", "<script>alert(1)</script></body>"),
+    "a second element of data": lambda t: t.replace(
+        "</body>", '<script type="application/json" id="release-data">1</script></body>'),
+    "a name": lambda t: t.replace('"name":"age"', '"name":"years"'),
+    "a count": lambda t: re.sub(r'"counts":\[(\d+)', lambda m: f'"counts":[{int(m[1]) + 1}', t, count=1),
+    "a key of the data": lambda t: t.replace('{"columns"', f'{{"note":"{CARRIED}","columns"', 1),
+    "a very large page": lambda t: t + " " * 10_000_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_any_other_page_is_found(name, folder):
+    page = (folder / PAGE).read_text(encoding="utf-8")
+    changed = PAGES[name](page)
+    assert changed != page
+    put(folder / PAGE, changed)
+    assert fails(folder, "page")
+
+
+def nudged(page, key, factor):
+    """Change the first double of an array of the page."""
+    start = page.index(f'"{key}":"') + len(key) + 4
+    end = page.index('"', start)
+    values = np.frombuffer(base64.b64decode(page[start:end]), "<f8").copy()
+    values[0] *= factor
+    return page[:start] + base64.b64encode(values.tobytes()).decode() + page[end:]
+
+
+def test_last_digits_of_another_machine_are_worth_a_warning(folder):
+    page = (folder / PAGE).read_text(encoding="utf-8")
+    for factor, outcome in ((1.0 + 1e-13, "warning"), (1.0 + 1e-3, "failed")):
+        put(folder / PAGE, nudged(page, "variances", factor))
+        assert outcomes(folder, "page")["page"] == outcome
+
+
+def test_a_release_without_a_page_is_whole(folder):
+    (folder / PAGE).unlink()
+    edit_receipt(folder, lambda d: d["sha256"].pop(PAGE))
+    found = ss.verify(folder)
+    assert found.passed
+    assert found["page"].outcome == "note"
+
+
+def rewritten(**settings):
+    def change(folder):
+        parquet.write_table(parquet.read_table(folder / ROWS), folder / ROWS, **{"compression": "zstd", **settings})
+
+    return change
+
+
+def noted(metadata=None, field=None):
+    def change(folder):
+        table = parquet.read_table(folder / ROWS)
+        fields = [table.schema.field(0).with_metadata(field), *list(table.schema)[1:]]
+        parquet.write_table(pa.table(table.columns, pa.schema(fields, metadata)), folder / ROWS, compression="zstd")
+
+    return change
+
+
+def footer(data):
+    (length,) = struct.unpack("<I", data[-8:-4])
+    return data[: -8 - length], data[-8 - length : -8]
+
+
+def with_bytes(change):
+    return lambda folder: (folder / ROWS).write_bytes(change((folder / ROWS).read_bytes()))
+
+
+def before_footer(data):
+    body, tail = footer(data)
+    return body + CARRIED.encode() + tail + data[-8:]
+
+
+def after_footer(data):
+    body, tail = footer(data)
+    return body + tail + CARRIED.encode() + struct.pack("<I", len(tail) + len(CARRIED)) + data[-4:]
+
+
+def other_writer(data):
+    return data.replace(b"parquet-cpp-arrow version", b"SECRET-SECRET-SECRET: row")
+
+
+TABLES = {
+    "metadata": noted({"secret": CARRIED}),
+    "metadata of a column": noted(field={"secret": CARRIED}),
+    "bytes before the footer": with_bytes(before_footer),
+    "bytes after the footer": with_bytes(after_footer),
+    "another writer": with_bytes(other_writer),
+    "an index of pages": rewritten(write_page_index=True),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_is_in_a_parquet_file_beside_rows_is_refused(name, folder):
+    TABLES[name](folder)
+    reseal(folder)
+    assert fails(folder, "rows")
+    with pytest.raises(ss.ReleaseError, match=ROWS):
+        ss.load(folder)
+
+
+def test_the_same_rows_in_other_bytes_are_worth_a_warning(folder):
+    rewritten(use_dictionary=False)(folder)
+    reseal(folder)
+    assert outcomes(folder, "parquet")["parquet"] == "warning"
+    assert ss.load(folder)
+
+
+def test_rows_of_several_groups_are_written_again_byte_for_byte(tmp_path):
+    rng = np.random.default_rng(1)
+    rows = 2**20 + 12_345
+    table = pa.table({"a": rng.random(rows), "b": pa.array(rng.choice(["x", "yy"], rows))})
+    for write, name in ((write_rows, "a.parquet"), (write_csv, "a.csv")):
+        write(table, tmp_path / name)
+    again = parquet.ParquetFile(tmp_path / "a.parquet").read()
+    assert parquet.read_metadata(tmp_path / "a.parquet").num_row_groups == 2
+    for write, name in ((write_rows, "a.parquet"), (write_csv, "a.csv")):
+        write(again, tmp_path / "again")
+        assert sha256(tmp_path / "again") == sha256(tmp_path / name)
+
+
+@pytest.mark.parametrize("end", ["\n", "\n\n\n", "1,1,1,f\n", " "])
+def test_a_csv_file_with_more_than_the_rows(folder, end):
+    put(folder / CSV, (folder / CSV).read_bytes() + end.encode())
+    assert fails(folder, "csv")
+
+
+def test_a_csv_file_of_another_arrow_is_compared_by_its_values(folder, monkeypatch):
+    from smoothsynth.verify import written
+
+    monkeypatch.setattr(written, "_version", lambda: "1.0.0")
+    text = (folder / CSV).read_text()
+    put(folder / CSV, text.replace('"', ""))
+    assert outcomes(folder, "csv")["csv"] == "warning"
+    put(folder / CSV, text.replace('"', "") + "1,1,1,f\n")
+    assert fails(folder, "csv")
+
+
+def test_more_rows_than_memory_are_refused_before_they_are_read(folder, monkeypatch):
+    """A small file can say that it has a billion rows, and so can the receipt."""
+    from smoothsynth.loading import rows
+
+    count = 2**30
+    edit_receipt(folder, lambda d: d.update(synthetic_rows=count))
+    monkeypatch.setattr(rows, "_memory", lambda: 16 * 2**30)
+    sentence = read_evidence(folder).unreadable["rows"]
+    assert "1,073,741,824 synthetic rows" in sentence
+    assert "half of the 16.0 GiB" in sentence
+    with pytest.raises(ss.ReleaseError, match="synthetic rows"):
+        ss.load(folder)
+    monkeypatch.setattr(rows, "_memory", lambda: 2**60)
+    assert "1,200 rows; the receipt says 1,073,741,824" in read_evidence(folder).unreadable["rows"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs links and pipes")
+@pytest.mark.parametrize("name", [PAGE, CSV])
+def test_links_and_pipes_do_not_stop_it(name, folder):
+    for make in (os.mkfifo, lambda path: os.symlink("/dev/zero", path), os.mkdir):
+        (folder / name).unlink()
+        make(folder / name)
+        assert fails(folder, "files", "hashes")
+        remove = os.rmdir if make is os.mkdir else os.unlink
+        remove(folder / name)
+        (folder / name).touch()
+
+
+def test_a_deeply_nested_document_is_refused_in_words(folder):
+    """Deep enough to be read and too deep to be written again."""
+    deep = 1
+    for _ in range(600):
+        deep = [deep]
+    edit_receipt(folder, lambda d: d.update(note=deep))
+    assert fails(folder, "form")
+    with pytest.raises(ss.ReleaseError):
+        ss.load(folder)
