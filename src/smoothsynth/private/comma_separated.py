@@ -93,7 +93,8 @@ def read_block(block: bytes, form: Form, names: Sequence[str], *, missing: Seque
     if table is None:
         table = _table(csv_lines.rewritten(block, form.columns), form, names, missing)
     columns = [column.combine_chunks() for column in table.columns]
-    return validated(pa.RecordBatch.from_arrays(columns, names=list(names)))
+    batch = pa.RecordBatch.from_arrays(columns, names=list(names))
+    return batch if block.isascii() else validated(batch)
 
 
 def _quickly(block: bytes, form: Form, names: Sequence[str], missing: Sequence[str]) -> pa.Table | None:
