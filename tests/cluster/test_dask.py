@@ -91,6 +91,15 @@ def test_an_address_is_read_by_the_cluster(dask_client, folder):
         ss.release((folder / "nowhere").as_uri(), schema=SCHEMA, epsilon=1.0, engine="dask")
 
 
+def test_hidden_files_at_an_address_are_no_part_of_the_table(folder):
+    for name in ("_temporary", ".hidden", "deep/_temporary"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "0.parquet").write_bytes((folder / "0.parquet").read_bytes())
+    (folder / "_0.parquet").write_bytes((folder / "0.parquet").read_bytes())
+    for address in (folder.as_uri(), folder.as_uri() + "/", folder.as_uri() + "/*", folder.as_uri() + "/*.parquet"):
+        assert len(DaskEngine().read(address)) == 3000
+
+
 def test_what_dask_says_of_a_row_is_not_repeated(rows, dask_client, caplog, tmp_path):
     caplog.set_level("DEBUG")
 

@@ -197,6 +197,16 @@ def test_an_address_is_read_by_the_cluster(spark, folder):
         ss.release((folder / "nowhere").as_uri(), schema=SCHEMA, epsilon=1.0, engine="spark")
 
 
+@pytest.mark.slow
+def test_hidden_files_at_an_address_are_no_part_of_the_table(spark, folder):
+    (one,) = sorted(folder.glob("*.parquet"))[:1]
+    for name in ("_temporary", ".hidden"):
+        (folder / name).mkdir()
+        (folder / name / "0.parquet").write_bytes(one.read_bytes())
+    for address in (folder.as_uri(), folder.as_uri() + "/*", folder.as_uri() + "/*.parquet"):
+        assert SparkEngine(spark).read(address).count() == 4000
+
+
 FRAMES = {
     "many empty partitions": lambda spark, frame: frame.repartition(1).union(frame.limit(0).repartition(5)),
     "one partition": lambda spark, frame: frame.coalesce(1),

@@ -193,8 +193,9 @@ def in_pieces(table):
 
 def write_csv(table, path):
     frame = table.to_pandas()
-    frame.insert(1, "remark", 'a, "quoted"\nremark')
-    frame.to_csv(path, index=False)
+    frame["remark"] = 'a, "quoted" remark'
+    # One of the quotes is not closed.
+    path.write_text(frame.to_csv(index=False).replace('remark"', "remark", 1))
     return path
 
 
@@ -213,6 +214,8 @@ def folder_of_parquet(table, folder):
     (folder / "deep").mkdir(parents=True)
     pq.write_table(table.slice(0, 100), folder / "a.parquet")
     pq.write_table(table.slice(100), folder / "deep" / "b.parquet")
+    (folder / "deep" / "_temporary").mkdir()
+    pq.write_table(table, folder / "deep" / "_temporary" / "b.parquet")
     (folder / "_b.parquet").write_bytes(b"bookkeeping")
     return folder
 

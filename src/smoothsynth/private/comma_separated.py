@@ -1,20 +1,21 @@
 """Tables in CSV files: UTF-8, commas, a first line of names; cells are read as text (private/columns.py).
 
-The file is gone through twice: once when it is opened, to count its rows and to find every line that
-cannot be read before any budget is spent, and once for the sums.
+The file is gone through twice: once when it is opened, to count its rows before any budget is spent, and once for the
+sums. Which cells a line has is said in private/csv_lines.py. Arrow reads them, and lines on which it might say otherwise
+are first rewritten.
 """
 
 from __future__ import annotations
 
-import codecs
-import re
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from smoothsynth.errors import DataError
+from smoothsynth.private import csv_lines
 from smoothsynth.private.columns import kind_of
-from smoothsynth.private.stored import Stamp, check_stamp
+from smoothsynth.private.stored import Stamp, arrow, check_stamp, each
+from smoothsynth.private.validation import validated
 from smoothsynth.schema import Category
 
 if TYPE_CHECKING:
@@ -23,18 +24,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from smoothsynth.private.csv_lines import Form
     from smoothsynth.schema import Column
 
-_BLOCK = 2**21
 # As Arrow and pandas read them.
 _MISSING = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA",
             "NULL", "NaN", "n/a", "nan", "null")  # fmt: skip
-_OTHER_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-# What Arrow says of a bad file, each up to the point where it begins to quote the file.
-_BAD_TEXT = re.compile(r"In CSV column #\d+: (Row #\d+: )?CSV conversion error to \w+: invalid UTF8 data")
-_BAD_LINE = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected \d+ columns, got \d+")
-_EMPTY = re.compile(r"(CSV parse error: )?Empty CSV file")
-_TOO_LONG = re.compile(r"straddling object straddles two block boundaries")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,6 +39,7 @@ class CsvSource:
     path: Path
     names: tuple[str, ...]
     rows: int
+    form: Form
     stamp: Stamp | None = None
     missing: tuple[str, ...] = ("",)
 
@@ -54,9 +50,19 @@ class CsvSource:
     def parts(self, batch_rows: int, readers: int) -> Iterator[Iterable[pa.RecordBatch]]:
         """Yield parts of the text, which different threads can read."""
         check_stamp(self.path, self.stamp)
-        for text in _read(self.path, self.names, self.missing):
-            yield [text.slice(start, batch_rows) for start in range(0, text.num_rows, batch_rows)]
+        for block in each(self.path, csv_lines.blocks(self.path, self.form)):
+            yield self._batches(block, batch_rows)
         check_stamp(self.path, self.stamp)
+
+    def _batches(self, block: bytes, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        text = arrow(self.path, partial(read_block, block, self.form, self.names, missing=self.missing))
+        yield from (text.slice(start, batch_rows) for start in range(0, text.num_rows, batch_rows))
+
+
+def open_file(path: Path, columns: Mapping[str, Column], form: Form, before: Stamp | None) -> CsvSource:
+    """Return the source of rows for a CSV file, after its lines were counted."""
+    rows = sum(csv_lines.count_rows(block, form.columns) for block in each(path, csv_lines.blocks(path, form)))
+    return CsvSource(path, tuple(columns), rows, form, before, missing_words(columns))
 
 
 def missing_words(columns: Mapping[str, Column]) -> tuple[str, ...]:
@@ -65,87 +71,61 @@ def missing_words(columns: Mapping[str, Column]) -> tuple[str, ...]:
     return tuple(word for word in _MISSING if word not in levels)
 
 
-def column_names(path: Path) -> list[str]:
-    """Return the names in the first line."""
-    return [name for name, _ in guess_kinds(path)]
+def read_form(path: Path) -> Form:
+    """Return what the first line says."""
+    return arrow(path, partial(csv_lines.form_of, path))
 
 
 def guess_kinds(path: Path) -> list[tuple[str, str]]:
     """Return the names in the first line, and what the first rows seem to hold."""
-    with path.open("rb") as file:
-        start = file.read(4)
-    if start.startswith(_OTHER_ENCODINGS):
-        raise DataError(_not_utf8(path))
+    form = read_form(path)
+    first = next(each(path, csv_lines.blocks(path, form)), b"")
+    table = arrow(path, partial(_table, csv_lines.rewritten(first, form.columns), form))
+    kinds = [kind_of(type_) for type_ in table.schema.types]
+    return [(name, "category" if kind == "binary" else kind) for name, kind in zip(form.names, kinds, strict=True)]
+
+
+def read_block(block: bytes, form: Form, names: Sequence[str], *, missing: Sequence[str] = ("",)) -> pa.RecordBatch:
+    """Return the named columns of a block of lines as text."""
     import pyarrow as pa
 
-    problem, fields = "", []
+    table = _quickly(block, form, names, missing) if csv_lines.is_regular(block) else None
+    if table is None:
+        table = _table(csv_lines.rewritten(block, form.columns), form, names, missing)
+    columns = [column.combine_chunks() for column in table.columns]
+    batch = pa.RecordBatch.from_arrays(columns, names=list(names))
+    return batch if block.isascii() else validated(batch)
+
+
+def _quickly(block: bytes, form: Form, names: Sequence[str], missing: Sequence[str]) -> pa.Table | None:
+    """Return the columns as Arrow finds them; None if a line has another number of cells than it should."""
+    import pyarrow as pa
+
     try:
-        # Names are decoded when they are looked at.
-        fields = [(field.name, field.type) for field in _open(path).schema]
-    except UnicodeDecodeError:
-        problem = _not_utf8(path)
-    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        problem = _problem(path, str(error))
-    if problem:
-        raise DataError(problem)
-    return [(name, kind_of(type_)) for name, type_ in fields]
+        return _table(block, form, names, missing)
+    except pa.ArrowInvalid:
+        return None
 
 
-def count_rows(path: Path, names: Sequence[str]) -> int:
-    """Return the number of rows, after a look at every line and every cell."""
-    return sum(batch.num_rows for batch in _read(path, names))
-
-
-def _read(path: Path, names: Sequence[str], missing: Sequence[str] = ("",)) -> Iterator[pa.RecordBatch]:
-    """Yield batches of the named columns as text; an error of Arrow's quotes the file, and is not chained."""
-    import pyarrow as pa
-
-    problem, reader = "", None
-    while not problem:
-        try:
-            reader = reader or _open(path, names, missing)
-            batch = next(reader, None)
-        except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-            problem = _problem(path, str(error))
-        else:
-            if batch is None:
-                return
-            yield batch
-    raise DataError(problem)
-
-
-def _open(path: Path, names: Sequence[str] | None = None, missing: Sequence[str] = ("",)) -> Any:
+def _table(block: bytes, form: Form, names: Sequence[str] | None = None, missing: Sequence[str] = ("",)) -> pa.Table:
+    """Read a block of lines; without names, all columns and with types that Arrow guesses."""
     import pyarrow as pa
     from pyarrow import csv
 
+    # Columns may have the same name, and a block may begin like a byte order mark: so it gets a line of numbers first.
+    text = ",".join(map(str, range(form.columns))).encode() + b"\n" + block
     convert = csv.ConvertOptions()
     if names is not None:
-        unique = list(dict.fromkeys(names))
+        chosen = [str(form.names.index(name)) for name in names]
         convert = csv.ConvertOptions(
-            include_columns=unique,
-            column_types=dict.fromkeys(unique, pa.string()),
+            include_columns=chosen,
+            column_types=dict.fromkeys(chosen, pa.string()),
             strings_can_be_null=True,
             null_values=list(missing),
+            check_utf8=False,
         )
-    # Threads would lose the number of a bad line.
-    read = csv.ReadOptions(block_size=_BLOCK, use_threads=False)
-    parse = csv.ParseOptions(newlines_in_values=True)
-    return csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)
-
-
-def _problem(path: Path, message: str) -> str:
-    if _BAD_TEXT.match(message):
-        return _not_utf8(path)
-    if _EMPTY.match(message):
-        return f"{path} must have a line of column names and at least one row, and has not. Write it again."
-    if _TOO_LONG.match(message):
-        return f"{path} has a line longer than {_BLOCK:,} bytes. Check that its quotes are closed."
-    line = _BAD_LINE.match(message)
-    if line:
-        where = f"line {line[1]} (of those that are not empty)" if line[1] else "one line"
-        return f"Every line of {path} must have as many cells as the first; {where} has not. Correct that line."
-    return f"{path} must be a whole CSV file and cannot be read as one: it is cut short or damaged. Write it again."
-
-
-def _not_utf8(path: Path) -> str:
-    return f"{path} must be text in UTF-8 and is not. Save it again with that encoding."
+    read = csv.ReadOptions(block_size=len(text), use_threads=False)
+    parse = csv.ParseOptions(
+        quote_char='"' if b'"' in block else False, newlines_in_values=True, ignore_empty_lines=form.columns > 1
+    )
+    return csv.read_csv(pa.py_buffer(text), read_options=read, parse_options=parse, convert_options=convert)

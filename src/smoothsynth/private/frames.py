@@ -13,6 +13,7 @@ import numpy as np
 from smoothsynth.errors import DataError
 from smoothsynth.private import queries
 from smoothsynth.private.columns import check_names, check_types, readable, wrong_type
+from smoothsynth.private.validation import safe_batches
 from smoothsynth.schema.cells import arrow_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class ArrowSource:
 
     def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows, without a copy."""
-        yield from self.table.to_batches(max_chunksize=batch_rows)
+        return safe_batches(self.table.to_batches(max_chunksize=batch_rows))
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("Private rows cannot be copied or pickled.")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.private.stored import Stamp, arrow, check_schema, check_stamp, each, stamp
+from smoothsynth.private.stored import Field, Stamp, arrow, check_fields, check_stamp, each, read_fields, stamp
+from smoothsynth.private.validation import validated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,9 +33,8 @@ class IpcSource:
         """Yield the rows, without a copy if the file is not compressed."""
         check_stamp(self.path, self.stamp)
         found = arrow(self.path, partial(_batches, self.path, self.names))
-        for batch in each(self.path, found):
-            chosen = batch.select(list(self.names))
-            yield from (chosen.slice(start, batch_rows) for start in range(0, chosen.num_rows, batch_rows))
+        for batch in each(self.path, (validated(batch.select(list(self.names))) for batch in found)):
+            yield from (batch.slice(start, batch_rows) for start in range(0, batch.num_rows, batch_rows))
         check_stamp(self.path, self.stamp)
 
     def parts(self, batch_rows: int, readers: int) -> Iterator[Iterable[pa.RecordBatch]]:
@@ -45,15 +45,15 @@ class IpcSource:
 def open_file(path: Path, columns: Mapping[str, Column]) -> IpcSource:
     """Return the source of rows for an IPC file or stream."""
     before = stamp(path)
-    check_schema(schema(path), columns, path)
+    check_fields(fields(path), columns, path)
     names = tuple(columns)
     rows = arrow(path, lambda: sum(batch.num_rows for batch in _batches(path, names)))
     return IpcSource(path, names, rows, before)
 
 
-def schema(path: Path) -> pa.Schema:
+def fields(path: Path) -> list[Field]:
     """Return the names and types of the columns."""
-    return arrow(path, lambda: _open(path).schema)
+    return read_fields(path, lambda: _open(path).schema)
 
 
 def _batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:

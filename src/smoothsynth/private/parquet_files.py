@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.private.stored import Stamp, arrow, check_schema, check_stamp, each, stamp
+from smoothsynth.private.stored import Stamp, arrow, check_fields, check_stamp, each, read_fields, stamp
+from smoothsynth.private.validation import validated
+from smoothsynth.schema.cells import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,17 +59,50 @@ def open_files(files: Sequence[Path], columns: Mapping[str, Column]) -> ParquetS
     for path in files:
         stamps.append(stamp(path))
         with arrow(path, partial(open_parquet, path)) as file:
-            check_schema(arrow(path, partial(_schema, file)), columns, path)
+            check_fields(read_fields(path, partial(_schema, file)), columns, path)
             rows, groups = rows + int(file.metadata.num_rows), groups + int(file.metadata.num_row_groups)
     return ParquetSource(tuple(files), tuple(columns), rows, groups, tuple(stamps))
 
 
-def open_parquet(path: Path, metadata: Any = None) -> Any:
+def open_parquet(path: Path, metadata: Any = None, coded: Sequence[str] = ()) -> Any:
     """Open a Parquet file such that little of it is held; checksums are looked at where there are any."""
     from pyarrow import parquet
 
     return parquet.ParquetFile(
-        path, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER, page_checksum_verification=True
+        path,
+        metadata=metadata,
+        read_dictionary=list(coded),
+        pre_buffer=False,
+        buffer_size=_BUFFER,
+        page_checksum_verification=True,
+    )
+
+
+def _open_columns(path: Path, metadata: Any, names: Sequence[str]) -> Any:
+    """Open a file so that no cell of these columns can fail to be read.
+
+    Arrow casts a dictionary to the width of its places that Arrow's own schema in the file asks for, and a cast fails where
+    a text is no UTF-8. So where it would, that schema is left out: the columns have the types of Parquet then.
+    """
+    import pyarrow as pa
+
+    file = open_parquet(path, metadata)
+    types = {name: file.schema_arrow.field(name).type for name in names}
+    coded = [name for name, type_ in types.items() if pa.types.is_dictionary(type_) and is_text(type_.value_type)]
+    if all(types[name].index_type == pa.int32() for name in coded):
+        return file
+    return open_parquet(path, _without_arrow_schema(file.metadata), coded)
+
+
+def _without_arrow_schema(metadata: Any) -> Any:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    footer = pa.BufferOutputStream()
+    metadata.write_metadata_file(footer)
+    # The key, after its length, becomes one that means nothing to Arrow.
+    return parquet.read_metadata(
+        pa.BufferReader(footer.getvalue().to_pybytes().replace(b"\x0cARROW:schema", b"\x0cunused:types"))
     )
 
 
@@ -82,11 +117,11 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of some row groups, in this thread alone; of all, in several."""
     check_stamp(path, before)
-    with arrow(path, partial(open_parquet, path, metadata)) as file:
+    with arrow(path, partial(_open_columns, path, metadata, names)) as file:
         chosen = list(names)
         read = partial(file.iter_batches, batch_size=batch_rows, columns=chosen, row_groups=groups)
         parts = arrow(path, partial(read, use_threads=groups is None))
-        yield from each(path, (batch.select(chosen) for batch in parts))
+        yield from each(path, (validated(batch.select(chosen)) for batch in parts))
     check_stamp(path, before)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from smoothsynth.errors import DataError
 from smoothsynth.private.columns import check_names, check_types
+from smoothsynth.private.validation import safe_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,9 +35,9 @@ class QuerySource:
 
     def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows; a foreign error may quote them, and is replaced and not chained."""
-        for batch in _each(lambda: self.ask(batch_rows), self.refusal):
-            chosen = batch.select(list(self.names))
-            yield from (chosen.slice(start, batch_rows) for start in range(0, chosen.num_rows, batch_rows))
+        chosen = (batch.select(list(self.names)) for batch in _each(lambda: self.ask(batch_rows), self.refusal))
+        for batch in safe_batches(chosen):
+            yield from (batch.slice(start, batch_rows) for start in range(0, batch.num_rows, batch_rows))
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("Private rows cannot be copied or pickled.")
@@ -107,14 +108,11 @@ def from_stream(data: Any, columns: Mapping[str, Column]) -> Source:
 
 def kept_stream(data: Any, columns: Mapping[str, Column], *, memory: int) -> Source:
     """Read a stream that can be read only once to its end, and keep the columns of the schema."""
-    import pyarrow as pa
-
     reader, names = _checked(data, columns), tuple(columns)
-    fields = [reader.schema.field(name) for name in names]
     kept, size = [], 0
     refusal = "The Arrow stream must be readable to its end and is not. Pass an Arrow table instead."
-    for batch in _each(lambda: iter(reader), refusal):
-        kept.append(batch.select(list(names)))
+    for batch in safe_batches(batch.select(list(names)) for batch in _each(lambda: iter(reader), refusal)):
+        kept.append(batch)
         size += kept[-1].nbytes
         if size > memory:
             raise DataError(
@@ -122,8 +120,7 @@ def kept_stream(data: Any, columns: Mapping[str, Column], *, memory: int) -> Sou
                 f"{memory / 1e6:,.0f} MB that are left for it. Write it to a Parquet file and pass its path, or allow "
                 "more with memory='4GB'."
             )
-    table = pa.Table.from_batches(kept, schema=pa.schema(fields))
-    return QuerySource(lambda batch_rows: iter(table.to_batches(batch_rows)), names, int(table.num_rows), refusal)
+    return QuerySource(lambda _: iter(kept), names, sum(batch.num_rows for batch in kept), refusal)
 
 
 def _checked(data: Any, columns: Mapping[str, Column]) -> Any:

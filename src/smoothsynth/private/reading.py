@@ -5,14 +5,15 @@ from __future__ import annotations
 import glob
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain
+from fnmatch import fnmatch
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import DataError
 from smoothsynth.private import comma_separated, ipc_files, parquet_files
 from smoothsynth.private.columns import check_names, kind_of
-from smoothsynth.private.stored import arrow, stamp
+from smoothsynth.private.stored import read_fields, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,10 +53,10 @@ def column_kinds(path: str | Path) -> list[tuple[str, str]]:
     if kind == "csv":
         return comma_separated.guess_kinds(first)
     if kind == "ipc":
-        schema = ipc_files.schema(first)
+        fields = ipc_files.fields(first)
     else:
-        schema = arrow(first, lambda: parquet_files.open_parquet(first).schema_arrow)
-    return [(field.name, kind_of(field.type)) for field in schema]
+        fields = read_fields(first, lambda: parquet_files.open_parquet(first).schema_arrow)
+    return [(name, kind_of(type_)) for name, type_ in fields]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,32 +85,50 @@ def _open(path: Path, columns: Mapping[str, Column]) -> DivisibleSource:
         return parquet_files.open_files([path], columns)
     if kind == "ipc":
         return ipc_files.open_file(path, columns)
-    before, found = stamp(path), comma_separated.column_names(path)
-    check_names(tuple(columns), found, where=str(path))
-    rows, words = comma_separated.count_rows(path, found), comma_separated.missing_words(columns)
-    return comma_separated.CsvSource(path, tuple(columns), rows, before, words)
+    before, form = stamp(path), comma_separated.read_form(path)
+    check_names(tuple(columns), form.names, where=str(path))
+    return comma_separated.open_file(path, columns, form, before)
 
 
 def _files(path: str | Path) -> list[Path]:
     """Return the files that a path stands for: itself, those in a folder, or those that match a pattern."""
     refusal = _refusal(Path(path))
     if refusal and glob.has_magic(str(path)) and "\0" not in str(path):
-        matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]
-        if not matches:
-            raise DataError(f"{path} must match at least one file and matches none. Check the pattern.")
-        return list(chain.from_iterable(_files(match) for match in matches))
+        return list(chain.from_iterable(_files(match) for match in _matches(Path(path))))
     path = Path(path)
     if refusal:
         raise DataError(f"{path} cannot be read: {refusal}. Check the path, and that you may read it.")
     return _inside(path) if path.is_dir() else [path]
 
 
+def _matches(pattern: Path) -> list[Path]:
+    matches = [Path(match) for match in sorted(glob.glob(str(pattern), recursive=True))]
+    found = [match for match in matches if is_part(match.parts, pattern.parts)]
+    if not found:
+        raise DataError(f"{pattern} must match at least one file and matches none. Check the pattern.")
+    return found
+
+
 def _inside(folder: Path) -> list[Path]:
-    # Names that begin with a dot or an underscore are the bookkeeping of other tools.
-    inside = [p for p in folder.rglob("*.parquet") if p.is_file() and p.name[0] not in "._"]
+    inside = [p for p in folder.rglob("*.parquet") if p.is_file() and is_part(p.parts, folder.parts)]
     if not inside:
         raise DataError(f"The folder {folder} must hold .parquet files and holds none. Name the file itself.")
     return sorted(inside)
+
+
+def is_part(names: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a file is a part of the table at a folder or pattern, both given by the names on the way to them.
+
+    It is not if one of its names below the folder, or below the names without a star, begins with "_" or ".": Spark, Hive
+    and notebooks keep other things there. A pattern may ask for such a name, and _year=2024 names a column.
+    """
+    below = len(list(takewhile(lambda name: not glob.has_magic(name), pattern)))
+    asked = [name for name in pattern[below:] if _hidden(name)]
+    return not any(_hidden(name) and not any(fnmatch(name, one) for one in asked) for name in names[below:])
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _kind(path: Path) -> str:

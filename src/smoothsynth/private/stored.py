@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 # The size of a file and the time of its last change, in nanoseconds.
 Stamp = tuple[int, int]
+Field = tuple[str, "pa.DataType"]
 
 
 def stamp(path: Path) -> Stamp | None:
@@ -43,10 +44,16 @@ def check_stamp(path: Path, before: Stamp | None) -> None:
         )
 
 
-def check_schema(schema: pa.Schema, columns: Mapping[str, Column], path: Path) -> None:
+def read_fields(path: Path, schema: Callable[[], pa.Schema]) -> list[Field]:
+    """Return the names and types of the columns of a file; names are decoded here, which may fail."""
+    return arrow(path, lambda: [(field.name, field.type) for field in schema()])
+
+
+def check_fields(fields: list[Field], columns: Mapping[str, Column], path: Path) -> None:
     """Refuse a file without these columns, or in which one of them does not hold what the schema says."""
-    check_names(tuple(columns), schema.names, where=str(path))
-    check_types(columns, [schema.field(name).type for name in columns], where=str(path))
+    check_names(tuple(columns), [name for name, _ in fields], where=str(path))
+    types = dict(fields)
+    check_types(columns, [types[name] for name in columns], where=str(path))
 
 
 def each(path: Path, parts: Iterator[T]) -> Iterator[T]:

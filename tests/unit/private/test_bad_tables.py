@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import traceback
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,8 @@ def csv_file(tmp_path, content, name="rows.csv"):
     return path
 
 
+# Newer versions of Arrow have them.
+SHORT = [(getattr(pa, name)(9, 3), 75) for name in ("decimal32", "decimal64") if hasattr(pa, name)]
 GOOD = f"age,dose\n{NUMBER},{WHOLE}\n50,0\n"
 
 
@@ -63,21 +66,27 @@ def test_a_csv_without_rows(content, tmp_path):
     assert re.search("at least one row|no rows", refusal(csv_file(tmp_path, content)))
 
 
-@pytest.mark.parametrize("bad", [f"{TEXT},1,2", TEXT, f'"{NUMBER},1\n2,3'])
+@pytest.mark.parametrize("bad", [f"{TEXT},1,2", TEXT, f'"{NUMBER},1', '"', f'"{TEXT}",,', ",,", f"9,{'9' * 2**20}"])
 @pytest.mark.parametrize("before", [0, 300_000])
-def test_a_line_with_another_number_of_cells_is_named_by_its_number(bad, before, tmp_path):
-    content = "age,dose\n" + f"{NUMBER},{WHOLE}\n" * before + bad + "\n" + "1,2\n"
-    message = refusal(csv_file(tmp_path, content))
-    assert "as many cells as the first" in message
-    assert f"line {before + 2} " in message or bad.startswith('"')
+def test_a_line_with_another_number_of_cells_or_too_long_has_no_cells(bad, before, tmp_path):
+    content = "age,dose\n" + "100,1\n" * before + bad + "\n" + "100,1\n"
+    table = open_table(csv_file(tmp_path, content), SCHEMA)
+    assert table.rows == before + 2
+    assert sums(tmp_path / "rows.csv")[:2] == ((before + 1) * S * S,) * 2
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "latin-1"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 @pytest.mark.parametrize("place", ["name", "cell", "other cell"])
 def test_a_csv_that_is_not_utf8(encoding, place, tmp_path):
     name, cell, other = [("ä" if place == p else "") for p in ("name", "cell", "other cell")]
     content = f"age,dose,note{name}\n{NUMBER}{cell},{WHOLE},{TEXT}{other}\n"
     assert "UTF-8" in refusal(csv_file(tmp_path, content.encode(encoding)))
+
+
+def test_bytes_that_are_not_utf8_change_their_cell_alone(tmp_path):
+    assert "UTF-8" in refusal(csv_file(tmp_path, "age,dose,größe\n1,2,3\n".encode("latin-1")))
+    found = sums(csv_file(tmp_path, "age,dose,note\n100ä,1,x\n100,1,ä\n100,1,x\n".encode("latin-1")))
+    assert found[:2] == (2 * S * S, 3 * S * S)
 
 
 def test_a_byte_order_mark_is_skipped(tmp_path):
@@ -96,8 +105,39 @@ def test_a_truncated_gzip(cut, tmp_path):
     assert "Write it again" in refusal(csv_file(tmp_path, GOOD, "plain.csv.gz"))
 
 
-def test_a_line_that_never_ends(tmp_path):
-    assert "longer than" in refusal(csv_file(tmp_path, "age,dose\n1,2\n1," + "9" * 9_000_000 + "\n1,2\n"))
+def test_names_that_never_end(tmp_path):
+    assert "line of names" in refusal(csv_file(tmp_path, "age,dose," + "a" * 2**20 + "\n1,2,3\n"))
+
+
+def test_a_line_that_never_ends_is_one_row_and_not_kept(tmp_path):
+    path = csv_file(tmp_path, gzip.compress(b"age,dose\n100,1\n" + b"9" * 30_000_000 + b"\n100,1\n", 1), "rows.csv.gz")
+    tracemalloc.start()
+    assert sums(path)[:2] == (2 * S * S,) * 2
+    assert tracemalloc.get_traced_memory()[1] < 12_000_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_empty_cell_of_the_only_column_is_a_row(end, tmp_path):
+    schema = Schema({"age": Number(0, 100)})
+    path = csv_file(tmp_path, end.join(["", "age", "100", "", "100", "", ""]))
+    assert open_table(path, schema).rows == 4
+    assert sums(path, schema)[0] == 2 * S * S
+    csv_file(tmp_path, end.join(["age", "100", "100"]))
+    assert "end with a line break" in refusal(path, schema)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_blank_lines_are_no_rows_of_several_columns(end, tmp_path):
+    path = csv_file(tmp_path, end.join(["", "age,dose", "", "100,1", "", "", "100,1"]))
+    assert open_table(path, SCHEMA).rows == 2
+    assert sums(path)[:2] == (2 * S * S,) * 2
+
+
+def test_a_return_within_a_line_is_no_line_break(tmp_path):
+    path = csv_file(tmp_path, 'age,dose,note\n100,1,a\rb\n100,1,"a\rb"\r\n100,1,\n')
+    assert open_table(path, SCHEMA).rows == 3
+    assert sums(path)[:2] == (3 * S * S,) * 2
 
 
 def test_cells_that_are_not_numbers_are_missing(tmp_path):
@@ -161,7 +201,7 @@ def test_no_rows(data):
 
 @pytest.mark.parametrize(
     ("type_", "value"),
-    [(pa.int8(), 75), (pa.uint64(), 75), (pa.float16(), 75.0), (pa.float32(), 75.0), (pa.decimal128(9, 3), 75)],
+    [(pa.int8(), 75), (pa.uint64(), 75), (pa.float16(), 75.0), (pa.float32(), 75.0), (pa.decimal128(9, 3), 75), *SHORT],
 )
 def test_every_type_of_number_is_read(type_, value):
     value = decimal.Decimal(value) if pa.types.is_decimal(type_) else value
@@ -169,7 +209,7 @@ def test_every_type_of_number_is_read(type_, value):
     age = pa.array([value, None], type_)
     assert sums(pa.table({"age": age, "dose": [0.0, 0.0]}))[0] == S // 2 * S
     assert sums(pa.table({"age": age[:1], "dose": [0.0]}))[0] == S // 2 * S
-    if not pa.types.is_float16(type_):  # older Arrow cannot encode it
+    if not pa.types.is_float16(type_) and (type_, value) not in SHORT:  # older Arrow cannot encode it
         assert sums(pa.table({"age": age.dictionary_encode(), "dose": [0.0, 0.0]}))[0] == S // 2 * S
 
 

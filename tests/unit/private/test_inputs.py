@@ -1,5 +1,6 @@
 """Every way to name the same rows gives the same integers; what cannot be read again and again is refused."""
 
+import gzip
 import os
 import traceback
 
@@ -84,6 +85,9 @@ def folder(tmp_path):
     pq.write_table(TABLE.slice(2500), tmp_path / "data" / "deep" / "2025-01.parquet")
     (tmp_path / "data" / "_SUCCESS").write_text("")
     (tmp_path / "data" / ".hidden.parquet").write_text("")
+    for name in ("_temporary/0", ".ipynb_checkpoints", "deep/_temporary"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        pq.write_table(TABLE, tmp_path / "data" / name / "2024-01.parquet")
     return tmp_path / "data"
 
 
@@ -93,8 +97,12 @@ def test_patterns_lists_and_folders(folder):
     assert sums(folder / "2024-*") == EXPECTED
     assert sums([folder / "2024-0[12].parquet", str(folder / "2024-03.csv")]) == EXPECTED
     assert sums((folder / "deep", folder / "2024-01.parquet", folder / "2024-02.parquet"), threads=3) == EXPECTED
-    assert sums(str(folder / "**" / "2*.parquet")) == EXPECTED
     assert open_table(folder / "2024-0[12].parquet", SCHEMA).rows == 2500
+    assert sums(str(folder / "**" / "2*.parquet")) == EXPECTED
+    assert sums(str(folder / "*" / "*.parquet")) == sums(folder / "deep")
+    assert sums(str(folder / "_temp*" / "*" / "*.parquet")) == sums(folder / "_temporary") == EXPECTED
+    (folder / "deep").rename(folder / "_year=2025")
+    assert sums(folder) == EXPECTED
 
 
 def test_a_name_with_a_star_in_it_is_a_name_first(tmp_path):
@@ -179,8 +187,9 @@ def test_an_error_in_the_middle_of_the_rows_holds_no_row(threads, tmp_path):
             self.times -= 1
             return reader(broken=self.times < 1).__arrow_c_stream__(requested_schema)
 
-    path = tmp_path / "rows.csv"
-    path.write_text('age,visits,"a ""b"""\n' + "4.2424242,1,0\n" * 300_000 + "1,2\n")
+    path = tmp_path / "rows.csv.gz"
+    whole = gzip.compress(('age,visits,"a ""b"""\n' + "4.2424242,1,0\n" * 300_000).encode(), 1)
+    path.write_bytes(whole[: len(whole) // 2])
     for data in (reader(), Late(None, 3), path):
         with pytest.raises(DataError) as caught:
             sums(data, threads=threads, batch_rows=10)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import dataclass
+from glob import has_magic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from smoothsynth.errors import DataError, EngineError, PlanError, SmoothsynthError
@@ -20,6 +21,7 @@ from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.partial import BATCH_ROWS, Partial, Work, not_readable, sealed, total
 from smoothsynth.private.engines.pieces import cut
 from smoothsynth.private.frames import open_pandas
+from smoothsynth.private.reading import is_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,7 +77,7 @@ class DaskEngine:
         """Return the frame of Parquet files at an address that Dask knows how to read."""
         from dask import dataframe
 
-        return _attempt(lambda: dataframe.read_parquet(address), reading=address)
+        return _attempt(lambda: dataframe.read_parquet(_files(address)), reading=address)
 
     def _whole(self, source: Source, work: Work) -> Partial | None:
         import dask
@@ -135,6 +137,21 @@ def open_engine(cluster: str | None, data: Any = None) -> DaskEngine:
     with contextlib.suppress(ValueError):
         return DaskEngine(default_client())
     return DaskEngine()
+
+
+def _files(address: str) -> list[str]:
+    """Return the files at an address that are parts of a table; Dask itself would read hidden ones too."""
+    from fsspec.core import url_to_fs
+
+    system, root = url_to_fs(address)
+    matches = system.glob(root) if has_magic(root) else [root]
+    files = [path for match in matches for path in (_inside(system, match) if system.isdir(match) else [match])]
+    parts = [path for path in files if is_part(path.split("/"), root.rstrip("/").split("/"))]
+    return [system.unstrip_protocol(path) for path in parts]
+
+
+def _inside(system: Any, folder: str) -> list[str]:
+    return sorted(path for path in system.find(folder) if path.endswith(".parquet"))
 
 
 def _tree(parts: list[Any], add: Any, work: Work) -> Any:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import DataError, EngineError, PlanError
@@ -23,6 +25,7 @@ from smoothsynth.private.engines.partial import Partial, Work, sealed, total
 from smoothsynth.private.engines.pieces import cut
 from smoothsynth.private.engines.shipping import packed_package
 from smoothsynth.private.engines.spark_watch import attempt, run
+from smoothsynth.private.validation import safe_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,6 +46,7 @@ _FAN = 32
 # Pieces of files for each core: a core that was slow at first is not waited for.
 _PIECES = 2
 _UNKNOWN_CORES = 16
+_MAGIC = re.compile(r"[*?\[{]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class SparkEngine:
 
     def read(self, address: str) -> Any:
         """Return the frame of Parquet files at an address that Spark knows how to read."""
-        return attempt(lambda: self.session.read.parquet(address), reading=address)
+        return attempt(lambda: _visible(self.session.read.parquet(address), address), reading=address)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -111,6 +115,15 @@ def open_frame(data: Any, columns: Mapping[str, Column]) -> Source:
     chosen = attempt(lambda: renamed.select(*(f"c{found.index(name)}" for name in names)))
     rows = run(_context(frame.sparkSession), chosen.count, loggers=_loggers())
     return SparkSource(chosen, names, int(rows))
+
+
+def _visible(frame: Any, address: str) -> Any:
+    """Leave out files in folders that are no part of a table: Spark does so itself, but for those that match a pattern."""
+    fixed = list(takewhile(lambda name: not _MAGIC.search(name), address.rstrip("/").split("/")))
+    if not _MAGIC.search(address):
+        return frame
+    hidden = rf"/\Q{fixed[-1]}\E/(.*/)?([.]|_[^/=]*/)"
+    return frame.where(~frame["_metadata.file_path"].rlike(hidden))
 
 
 def _frame(data: Any) -> Any:
@@ -181,7 +194,7 @@ def _added(parts: Any, work: Work, cores: int) -> Any:
 
 def _sum_rows(work: Work, names: tuple[str, ...]) -> Any:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _answer(work.over(lambda: (batch.rename_columns(list(names)) for batch in batches)))
+        yield _answer(work.over(lambda: safe_batches(batch.rename_columns(list(names)) for batch in batches)))
 
     return task
 

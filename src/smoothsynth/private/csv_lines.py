@@ -1,0 +1,189 @@
+r"""Lines of a CSV file: a line is a row, and its cells depend on that line alone.
+
+    line      ends where the line of names ends: with \n, before which a \r is no part of it, or with \r alone
+    cell      ends with a comma; if it begins with a quote, commas count only after the next quote that is not doubled
+    quote     that is not closed in its line is closed by the end of the line; any other is a character like all others
+    row       of a line with another number of cells than names, or with more than LONGEST bytes: all cells are missing
+    blank     lines are no rows, but in a file of one column they are rows with a missing cell
+
+A line break within quotes ends the row too: else one quote that nobody closed would change the rows of all others.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Bytes = NDArray[np.uint8]
+    Places = NDArray[np.int64]
+
+LONGEST = 2**20
+_BLOCK = 2**21
+_OTHER_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+_CELL = re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"?)?([^,]*)')
+_SWAPPED = bytes.maketrans(b"\r\n", b"\n\r")
+_COMMA, _QUOTE, _BREAK, _RETURN = b',"\n\r'
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the first line says of a CSV file: the names of its columns, how lines end, and where the rows begin."""
+
+    names: tuple[str, ...]
+    end: bytes
+    start: int
+
+    @property
+    def columns(self) -> int:
+        """How many cells a line should have."""
+        return len(self.names)
+
+
+def form_of(path: Path) -> Form:
+    """Read the line of names, the first that is not blank."""
+    with _open(path) as file:
+        begin = file.read(LONGEST)
+    text = begin.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+    line, after = _first_line(text)
+    if len(text) == len(line) and len(begin) == LONGEST:
+        raise DataError(f"The line of names of {path} must have less than {LONGEST:,} bytes and has more. Shorten it.")
+    if not line:
+        raise DataError(f"{path} must have a line of column names and at least one row, and has not. Write it again.")
+    names = tuple(cell.decode("utf-8", "replace") for cell in cells_of(line))
+    if begin.startswith(_OTHER_ENCODINGS) or any("\ufffd" in name for name in names):
+        raise DataError(f"{path} must be text in UTF-8 and is not. Save it again with that encoding.")
+    return Form(names, b"\r" if after == b"\r" else b"\n", len(begin) - len(text) + len(line) + len(after))
+
+
+def _first_line(text: bytes) -> tuple[bytes, bytes]:
+    """Return the first line and what ends it."""
+    line, after = re.match(rb"([^\r\n]*)(\r\n?|\n?)", text).groups()  # type: ignore[union-attr]
+    return line, after
+
+
+def blocks(path: Path, form: Form) -> Iterator[bytes]:
+    r"""Yield the lines after the names, some megabytes at a time; all end with \n, and none is too long."""
+    with _open(path) as file:
+        file.read(form.start)
+        rest = b""
+        while chunk := file.read(_BLOCK):
+            chunk = rest + chunk
+            cut = chunk.rfind(form.end) + 1
+            if cut:
+                yield _in_bounds(chunk[:cut], form)
+            # One byte more than a line may have tells that it is too long.
+            rest = chunk[cut : cut + LONGEST + 1]
+    if rest and form.columns == 1:
+        # Without it, an empty last cell would leave no trace, and the number of rows would tell.
+        raise DataError(f"The last line of {path}, a file of one column, must end with a line break. Add one.")
+    if rest:
+        yield _in_bounds(rest + form.end, form)
+
+
+def count_rows(block: bytes, columns: int) -> int:
+    """Return how many rows a block has."""
+    lines = int(np.count_nonzero(np.frombuffer(block, np.uint8) == _BREAK))
+    if columns == 1 or not (block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block):
+        return lines
+    return lines - sum(line in (b"", b"\r") for line in block.split(b"\n")[:-1])
+
+
+def is_regular(block: bytes) -> bool:
+    """Whether any reader of CSV finds the same cells in a block, because all breaks and quotes are where they should be."""
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
+        return False
+    return b'"' not in block or _quotes_match(np.frombuffer(block, np.uint8))
+
+
+def rewritten(block: bytes, columns: int) -> bytes:
+    """Return a block with the same cells in which any reader of CSV finds them."""
+    text = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(text == _BREAK)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    parts, done = [], 0
+    for line in np.flatnonzero(_irregular(text, starts, ends, columns)).tolist():
+        start, end = int(starts[line]), int(ends[line])
+        parts += [block[done:start], _rewritten(block[start:end].removesuffix(b"\r"), columns)]
+        done = end
+    return b"".join([*parts, block[done:]])
+
+
+def _quotes_match(text: Bytes) -> bool:
+    """Whether every second quote closes the one before it in the same line, and the others open a cell or double it."""
+    quotes = np.flatnonzero(text == _QUOTE)
+    if len(quotes) % 2 or not np.all(_may_open(text, quotes[::2])):
+        return False
+    return not np.any(np.searchsorted(quotes, np.flatnonzero(text == _BREAK)) % 2)
+
+
+def _may_open(text: Bytes, quotes: Places) -> NDArray[np.bool_]:
+    """Say of quotes outside of quotes whether they open a cell, or double the one before them and open it again."""
+    # Before the first byte of a block the last is found, a break.
+    before = text[quotes - 1]
+    return (before == _COMMA) | (before == _BREAK) | (before == _QUOTE)
+
+
+def _irregular(text: Bytes, starts: Places, ends: Places, columns: int) -> NDArray[np.bool_]:
+    """Say of each line whether its quotes, breaks or number of cells are not as they should be."""
+    quotes, commas, returns = (np.flatnonzero(text == byte) for byte in (_QUOTE, _COMMA, _RETURN))
+    first, lines = np.searchsorted(quotes, starts), len(ends)
+    at = np.searchsorted(ends, quotes)
+    found = np.bincount(at, minlength=lines) % 2 == 1
+    outside = (np.arange(len(quotes)) - first[at]) % 2 == 0
+    found[at[outside & ~_may_open(text, quotes)]] = True
+    at = np.searchsorted(ends, commas)
+    outside = (np.searchsorted(quotes, commas) - first[at]) % 2 == 0
+    found |= np.bincount(at[outside], minlength=lines) != columns - 1
+    found[np.searchsorted(ends, returns[text[returns + 1] != _BREAK])] = True
+    return found
+
+
+def cells_of(line: bytes) -> list[bytes]:
+    """Return the cells of a line."""
+    cells, at = [], 0
+    while at <= len(line):
+        found = _CELL.match(line, at)
+        quoted, plain = found.groups(b"")  # type: ignore[union-attr]
+        cells.append(quoted.replace(b'""', b'"') + plain)
+        at = found.end() + 1  # type: ignore[union-attr]
+    return cells
+
+
+def _rewritten(line: bytes, columns: int) -> bytes:
+    cells = cells_of(line)
+    if len(cells) != columns:
+        return b"," * (columns - 1) if line else b""
+    return b",".join(b'"' + cell.replace(b'"', b'""') + b'"' for cell in cells)
+
+
+def _in_bounds(block: bytes, form: Form) -> bytes:
+    r"""Let all lines end with \n, and put one without cells in the place of each that is too long."""
+    if form.end == b"\r":
+        block = block.translate(_SWAPPED)
+    at = LONGEST
+    # A line that is too long has a byte at a multiple of the length that it exceeds.
+    while at < len(block):
+        start, stop = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
+        if stop - start > LONGEST:
+            block = block[:start] + b"," * (form.columns - 1) + block[stop:]
+            at = start
+        at += LONGEST
+    return block
+
+
+def _open(path: Path) -> Any:
+    import pyarrow as pa
+
+    return pa.input_stream(str(path), compression="gzip" if path.name.lower().endswith(".gz") else None)
