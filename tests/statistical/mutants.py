@@ -23,6 +23,7 @@ from smoothsynth.audit.run import examine_all
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.private import noise
 from smoothsynth.private.ledger import Ledger
+from smoothsynth.schema import cells
 from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, on_lattice
 
 ALPHA = 1e-6
@@ -192,6 +193,28 @@ def no_threshold():
     return patch.object(LevelsMeasurement, "threshold", property(lambda _: 2))
 
 
+def inferred_types():
+    """Read a column as numbers if all of its cells are: one odd cell turns everybody's number into a missing one."""
+    release, texts_of = releases.release, cells.texts_of
+
+    def inferred(column):
+        whole = all(isinstance(cell, float) for cell in column)
+        return texts_of(column) if whole else [cell if isinstance(cell, str) else None for cell in column]
+
+    def of_objects(data, **choices):
+        frame = data.to_pandas().astype(object)
+        return release(frame.where(frame.notna(), "odd"), **choices)
+
+    broken = contextlib.ExitStack()
+    broken.enter_context(patch.object(cells, "texts_of", inferred))
+    broken.enter_context(patch.object(releases, "release", of_objects))
+    return broken
+
+
+def odd_cell():
+    return [releases.release_case("automatic", pair((math.nan,), (1.0,), rows=24), epsilon=1.0)]
+
+
 MUTANTS = [
     Mutant("half the noise, Laplace", lambda: half_noise("_draw_laplace"), lambda: noise_cases("discrete laplace")),
     Mutant("half the noise, cube", lambda: half_noise("_draw_cube"), lambda: mechanisms._cube_cases()[:2], 2_500),
@@ -219,6 +242,7 @@ MUTANTS = [
     Mutant("half the noise, maxima", lambda: half_noise("_maxima_sampler"), lambda: choosing.choosing_cases()[:2]),
     Mutant("half the sensitivity of a choice", half_choice, lambda: choosing.choosing_cases()[2:], 6_000),
     Mutant("a choice that is not charged", free_choice, lambda: choosing.choosing_cases()[2:], 6_000),
+    Mutant("a reader that infers a column's type", inferred_types, odd_cell, 3_000),
     Mutant("every level shown", no_threshold, lambda: found.found_cases()[:1], 4_000),
 ]
 
