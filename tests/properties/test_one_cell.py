@@ -225,7 +225,7 @@ OF_TEXT = {
     "arrow dictionary": Container(lambda cells: pa.table({"a": pa.array(cells, pa.string()).dictionary_encode()})),
 }
 # Arrow holds few odd cells.
-LEAST_HELD = {"arrow": 0.1, "pandas category": 0.8}
+LEAST_HELD = {"arrow": 0.1, "pandas category": 0.7}
 # What the library of a table says when it cannot hold a cell; that is before anybody here has seen it.
 FOREIGN = (
     TypeError,
