@@ -1,5 +1,6 @@
 """Dask on workers in processes of their own: what happens when it fails, and what nobody may see."""
 
+import datetime as dt
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth.basis import total_degree
+from smoothsynth.basis import term_feature, total_degree
 from smoothsynth.cli import app
 from smoothsynth.errors import DataError, EngineError, PlanError
 from smoothsynth.private.engines.dask import DaskEngine, open_engine
@@ -21,6 +22,7 @@ from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.table import open_table
 
 dataframe = pytest.importorskip("dask.dataframe")
+delayed = pytest.importorskip("dask").delayed
 
 HOSTILE = "SENTINELTEXT"
 SCHEMA = ss.Schema({"age": ss.Number(0, 120), "dose": ss.Number(-4, 4)})
@@ -49,6 +51,26 @@ def test_more_partitions_than_one_call_adds(rows, dask_client):
     frame = dataframe.from_pandas(rows, npartitions=40)
     assert frame.npartitions == 40
     assert DaskEngine(dask_client).sums(open_table(frame, SCHEMA), FEATURES).unseal() == exact(rows)
+
+
+@pytest.mark.parametrize("odd", [True, None, 1.5, "x", 1j, [1], "\ud800", dt.datetime(2020, 1, 1)])
+def test_one_odd_cell_gives_its_partition_another_type_and_changes_no_other_row(odd):
+    schema = ss.Schema({"code": ss.Category([1, 2], nullable=True), "day": ss.Date("2000-01-01", "2030-01-01")})
+    day = pd.Timestamp("2020-01-01")
+    parts = [pd.DataFrame({"code": [1.0, 2.0, 1.0], "day": [day] * 3}) for _ in range(2)]
+    parts[1] = pd.DataFrame(
+        {name: pd.Series([cell, odd, cell], dtype=object) for name, cell in (("code", 1.0), ("day", day))}
+    )
+    frame = dataframe.from_delayed([delayed(part) for part in parts], meta=parts[0].head(0), verify_meta=False)
+    features = [term_feature((place, 1)) for place in range(3)]
+    whole = DaskEngine().sums(open_table(frame, schema), features).unseal()
+    apart = [
+        LocalEngine().sums(open_table(part, schema), features).unseal() for part in (parts[0], parts[1].iloc[[0, 2]])
+    ]
+    alone = LocalEngine().sums(open_table(parts[1].iloc[[1]], schema), features).unseal()
+    typed = LocalEngine().sums(open_table(parts[0].iloc[[0, 2]], schema), features).unseal()
+    assert apart[1] == typed
+    assert whole == tuple(sum(column) for column in zip(*apart, alone, strict=True))
 
 
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(rows, dask_client, tmp_path):
@@ -123,8 +145,8 @@ def test_wrong_frames_are_refused(rows, dask_client):
     frame = dataframe.from_pandas(rows, npartitions=2)
     with pytest.raises(DataError, match="must have all columns"):
         open_table(frame[["age"]], SCHEMA)
-    with pytest.raises(DataError, match="'note' of the table must hold numbers"):
-        open_table(frame, ss.Schema({"note": ss.Number(0, 1)}))
+    with pytest.raises(DataError, match="'age' of the table must hold dates"):
+        open_table(frame, ss.Schema({"age": ss.Date("2000-01-01", "2020-01-01")}))
     with pytest.raises(DataError, match="must be a DataFrame; this is a Array"):
         open_table(frame[["age", "dose"]].to_dask_array(), SCHEMA)
     with pytest.raises(PlanError, match="its own engine"):

@@ -277,7 +277,7 @@ def test_the_schema_has_the_same_points():
 @pytest.mark.parametrize(
     ("name", "cells", "held"),
     [
-        ("age", ["1"], "numbers"),
+        ("age", [b"1"], "numbers"),
         ("age", [dt.date(2020, 1, 1)], "numbers"),
         ("sex", [dt.date(2020, 1, 1)], "text or whole numbers"),
         ("smoker", [dt.datetime(2020, 1, 1)], "true and false"),

@@ -21,8 +21,9 @@ CELLS = st.sampled_from(["", "1", "-3.5", "1e400", "nan", "inf", "NULL", "true",
 LINES = st.lists(CELLS, min_size=1, max_size=5).map(",".join)
 ENDS = st.sampled_from(["\n", "\r\n", "\r", "\n\n", ""])
 HEADS = st.sampled_from(["age,income,visits", "visits,income,age,age", '"age",income,visits', "age;income;visits", ""])
-NUMBERS = (pa.int8(), pa.uint64(), pa.float32(), pa.float64(), pa.bool_(), pa.decimal128(38, 5), pa.null())
-OTHERS = (pa.string(), pa.binary(), pa.date32(), pa.timestamp("us"), pa.list_(pa.float64()))
+NUMBERS = (pa.int8(), pa.uint64(), pa.float32(), pa.float64(), pa.bool_(), pa.decimal128(38, 5), pa.null(),
+           pa.string())  # fmt: skip
+OTHERS = (pa.binary(), pa.date32(), pa.timestamp("us"), pa.list_(pa.float64()))
 TYPES = st.sampled_from(NUMBERS) | st.sampled_from(NUMBERS + OTHERS)
 
 

@@ -31,6 +31,7 @@ from smoothsynth.privacy import compose
 from smoothsynth.private import ledger, noise
 from smoothsynth.private.ledger import Ledger
 from smoothsynth.release import as_text, sha256
+from smoothsynth.schema import cells
 from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, on_lattice
 from smoothsynth.verify import arithmetic
 
@@ -212,6 +213,28 @@ def mixed_charges():
     return patch.object(ledger, "admitted", planned_rule)
 
 
+def inferred_types():
+    """Read a column as numbers if all of its cells are: one odd cell turns everybody's number into a missing one."""
+    release, texts_of = releases.release, cells.texts_of
+
+    def inferred(column):
+        whole = all(isinstance(cell, float) for cell in column)
+        return texts_of(column) if whole else [cell if isinstance(cell, str) else None for cell in column]
+
+    def of_objects(data, **choices):
+        frame = data.to_pandas().astype(object)
+        return release(frame.where(frame.notna(), "odd"), **choices)
+
+    broken = contextlib.ExitStack()
+    broken.enter_context(patch.object(cells, "texts_of", inferred))
+    broken.enter_context(patch.object(releases, "release", of_objects))
+    return broken
+
+
+def odd_cell():
+    return [releases.release_case("automatic", pair((math.nan,), (1.0,), rows=24), epsilon=1.0)]
+
+
 MUTANTS = [
     Mutant("half the noise, Laplace", lambda: half_noise("_draw_laplace"), lambda: noise_cases("discrete laplace")),
     Mutant("half the noise, cube", lambda: half_noise("_draw_cube"), lambda: mechanisms._cube_cases()[:2], 2_500),
@@ -240,6 +263,7 @@ MUTANTS = [
     Mutant("half the sensitivity of a choice", half_choice, lambda: choosing.choosing_cases()[2:], 6_000),
     Mutant("a choice that is not charged", free_choice, lambda: choosing.choosing_cases()[2:], 6_000),
     Mutant("kinds of charges chosen as outcomes come", mixed_charges, adaptive.adaptive_cases, 15_000),
+    Mutant("a reader that infers a column's type", inferred_types, odd_cell, 3_000),
     Mutant("every level shown", no_threshold, lambda: found.found_cases()[:1], 4_000),
 ]
 

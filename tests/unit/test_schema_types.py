@@ -3,12 +3,14 @@
 import datetime as dt
 import math
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.private.table import open_table
 from smoothsynth.schema.column import outside
 
 MIXED = ss.Schema(
@@ -137,7 +139,7 @@ def test_what_counts_at_which_level(cells, codes, options):
 
 def test_levels_that_are_numbers():
     column = ss.Category([0, 1, 70])
-    for array in (pa.array([70, 0, None, 5]), pa.array([70.0, -0.0, math.nan, 1.5]), pa.array(["70", "0", "", "00"]),
+    for array in (pa.array([70, 0, None, 5]), pa.array([70.0, -0.0, math.nan, 1.5]), pa.array(["70.0", "00", "", "x"]),
                   pa.array([70, 0, None, 5]).dictionary_encode(), np.array([70.0, 0.0, np.nan, math.inf]),
                   pa.array([70, 0, None, 9]).cast(pa.decimal128(21, 1))):  # fmt: skip
         assert column.codes(array).tolist() == [2, 0, -1, -1]
@@ -145,8 +147,33 @@ def test_levels_that_are_numbers():
     words = ss.Category(["true", "false"])
     assert words.codes(pa.array([True, False, None])).tolist() == [0, 1, -1]
     assert words.codes(np.array([True, False])).tolist() == [0, 1]
+    assert words.codes(["TRUE", False, np.True_, 1]).tolist() == [0, 1, 0, -1]
+    exact = [Decimal("70.00"), np.float32(70), 70.0, "7e1", "nan"]
+    assert column.codes(exact).tolist() == [2, 2, 2, 2, -1]
     big = ss.Category([2**62, -(2**63)])
     assert big.codes(pa.array([2**62, -(2**63), 2**62 + 1])).tolist() == [0, 1, -1]
+
+
+def test_levels_that_are_the_same_number_differ_as_text_alone():
+    codes = ss.Category(["1", "01", "1.5", "1.50"], other="1")
+    assert codes.codes(["01", "1.50", "1.5", "1", "001", 1.5]).tolist() == [1, 3, 2, 0, 0, 2]
+    assert not codes.readable_from(doubles=False)
+    with pytest.raises(ss.DataError, match=r"must hold text.* its type is double"):
+        open_table(pa.table({"a": [1.0, 1.5]}), ss.Schema({"a": codes}))
+    open_table(pa.table({"a": ["1", "01"]}), ss.Schema({"a": codes}))
+    big = ss.Category([2**53 + 2, 3])
+    open_table(pa.table({"a": [3, 4]}), ss.Schema({"a": big}))
+    with pytest.raises(ss.DataError, match="must hold text"):
+        open_table(pa.table({"a": [3.0, 4.0]}), ss.Schema({"a": big}))
+
+
+def test_units_of_time_that_arrow_has_not():
+    column = ss.Datetime("2000-01-01", "2030-01-01")
+    for unit in ("Y", "M", "D", "h", "m", "10s"):
+        cells = np.array(["2012-01-01", "NaT"], dtype=f"datetime64[{unit}]")
+        assert column.to_unit(cells).tolist() == column.to_unit(["2012-01-01", None]).tolist()
+    far = np.array([2**40, -(2**40)], dtype="datetime64[D]")
+    assert column.to_unit(far).tolist() == column.to_unit(list(far)).tolist() == [1.0, -1.0]
 
 
 class Strange:
@@ -187,7 +214,7 @@ TRUTHS = ["true", "FALSE", " Yes ", "no", "1", "0", "2", "", None, "maybe", "1.0
 
 def test_words_for_true_and_false():
     unit = ss.Boolean().to_unit(np.array(TRUTHS, dtype=object)).tolist()
-    assert unit == [1, -1, 1, -1, 1, -1, 0, 0, 0, 0, 0]
+    assert unit == [1, -1, 1, -1, 1, -1, 0, 0, 0, 0, 1]
     assert ss.Boolean().to_unit(np.array([0.0, 1.0, 0.5, np.nan])).tolist() == [-1, 1, 0, 0]
     assert ss.Boolean().to_unit(pa.array([0, 1, 7, None])).tolist() == [-1, 1, 0, 0]
 

@@ -195,6 +195,8 @@ def half(content):
 
 
 TEXTS = {"age": [OUTSIDE, TEXT], "income": [INSIDE, NOTE], "visits": ["1", TEXT]}
+BYTES = {name: [cell.encode() for cell in cells] for name, cells in TEXTS.items()}
+COMPLEX = {name: [complex(OUTSIDE), complex(INSIDE)] for name in TEXTS}
 LISTS = {"age": [[float(OUTSIDE)]], "income": [float(INSIDE)], "visits": [1]}
 BAD = {
     "no-names.csv": lambda p: p.write_text(ROWS),
@@ -207,8 +209,8 @@ BAD = {
     "not.csv.gz": lambda p: p.write_text(HEAD + ROWS),
     "not.parquet": lambda p: p.write_text(HEAD + ROWS),
     "not.arrow": lambda p: p.write_text(HEAD + ROWS),
-    "text.parquet": parquet_of(TEXTS),
-    "categories.parquet": parquet_of({**TEXTS, "age": pa.array([TEXT, NOTE]).dictionary_encode()}),
+    "bytes.parquet": parquet_of(BYTES),
+    "categories.parquet": parquet_of({**BYTES, "age": pa.array(BYTES["age"]).dictionary_encode()}),
     "lists.parquet": parquet_of(LISTS),
     "misnamed.parquet": parquet_of({"agee": [float(OUTSIDE)], "income": [float(INSIDE)], "visits": [1]}),
     "rows.txt": lambda p: p.write_text(HEAD + ROWS),
@@ -230,11 +232,11 @@ def test_no_error_of_a_table_shows_a_row(name, schema_file, schema, tmp_path, ca
 
 
 FRAMES = {
-    "pandas text": lambda: pd.DataFrame(TEXTS),
-    "pandas objects": lambda: pd.DataFrame({"age": [float(OUTSIDE), TEXT], "income": [1, 2], "visits": [1, 2]}),
-    "pandas categories": lambda: pd.DataFrame(TEXTS).astype("category"),
+    "pandas bytes": lambda: pd.DataFrame(BYTES).astype(pd.ArrowDtype(pa.binary())),
+    "pandas complex": lambda: pd.DataFrame(COMPLEX),
+    "pandas categories": lambda: pd.DataFrame(COMPLEX).astype("category"),
     "pandas names": lambda: pd.DataFrame({TEXT: [1.0], OUTSIDE: [2.0]}),
-    "polars text": lambda: pl.DataFrame(TEXTS),
+    "polars bytes": lambda: pl.DataFrame(BYTES),
     "polars query": lambda: pl.LazyFrame(TEXTS).with_columns(pl.all().cast(pl.Float64, strict=True)),
     "arrow lists": lambda: pa.table(LISTS),
     "a list of rows": lambda: [{"age": OUTSIDE, "income": TEXT}],

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import DataError
-from smoothsynth.schema.cells import arrow_of, numbers_of
+from smoothsynth.schema.cells import arrow_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow
     from numpy.typing import NDArray
 
@@ -52,7 +54,8 @@ def like(frame: Any, table: pyarrow.Table) -> Any:
 def kind_of(frame: Any) -> Kind:
     """Say what kind of frame this is, without a look at its rows."""
     if isinstance(frame, np.ndarray):
-        return Kind(ARRAY, dtype=frame.dtype.str)
+        # The length of text in an array is that of its longest cell: only the type of numbers is kept.
+        return Kind(ARRAY, dtype=frame.dtype.str if frame.dtype.kind == "f" else None)
     narwhals = _narwhals()
     try:
         known = narwhals.from_native(frame)
@@ -89,18 +92,36 @@ def column_of(frame: Any, name: str) -> NDArray[Any]:
     return np.asarray(known[name].to_numpy())
 
 
+def named(frame: Any, names: Sequence[str]) -> Any:
+    """Return a pandas frame with other names of its columns; its cells are not copied."""
+    return frame.set_axis(list(names), axis="columns")
+
+
+def array_of(rows: Sequence[Any]) -> NDArray[Any]:
+    """Return a list of rows as an array of objects; NumPy would choose one type for all cells, by looking at them."""
+    if not rows or not _is_row(rows[0]):
+        return np.empty(len(rows), dtype=object)
+    cells = np.empty((len(rows), len(rows[0])), dtype=object)
+    for place, row in enumerate(rows):
+        if not _is_row(row) or len(row) != cells.shape[1]:
+            raise DataError("A list must hold rows, all with the same number of cells; this one does not.")
+        for column, cell in enumerate(row):
+            cells[place, column] = cell
+    return cells
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1)
+
+
 def table_of(rows: NDArray[Any], schema: Schema) -> pyarrow.Table:
     """Return the columns of an array, (rows, columns of the schema in order), as an Arrow table."""
     import pyarrow
 
-    columns = zip(schema.columns.items(), rows.T, strict=True)
-    return pyarrow.table({name: _cells(cells, column.kind) for (name, column), cells in columns})
-
-
-def _cells(cells: NDArray[Any], kind: str) -> pyarrow.Array:
-    # An array of mixed types holds numbers as objects or text; one that cannot be read is missing, never an error.
-    mixed = cells.dtype.kind not in "biufM" and kind in ("number", "integer")
-    return arrow_of(numbers_of(cells, kind) if mixed else cells)
+    if rows.dtype.kind not in "biufMUSO":
+        raise DataError(f"An array must hold numbers, text, moments or objects; its type is {rows.dtype.name}.")
+    columns = zip(schema.names, rows.T, strict=True)
+    return pyarrow.table({name: arrow_of(cells) for name, cells in columns})
 
 
 def _array(table: pyarrow.Table, dtype: str | None) -> NDArray[Any]:

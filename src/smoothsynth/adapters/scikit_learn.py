@@ -55,13 +55,12 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Synthesizer:
         """Make a release of the rows X, a frame or an array; `y` is ignored: a target is a column of X."""
-        rows = self._checked(X, reset=True)
-        kind = frames.kind_of(rows)
-        names = frames.names_of(rows) if frames.is_frame(rows) else None
+        rows, names = self._checked(X, reset=True)
+        kind = frames.Kind(frames.ARRAY) if names is None and frames.is_frame(rows) else frames.kind_of(rows)
         schema = self._schema(names)
         if names is None:
             self._check_width(schema)
-            rows = frames.table_of(rows, schema)
+            rows = frames.named(rows, schema.names) if frames.is_frame(rows) else frames.table_of(rows, schema)
         made = release(
             rows,
             schema=schema,
@@ -88,8 +87,9 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         NOT PRIVATE: it looks at the rows X without noise. For development on public data, not for publication.
         """
         check_is_fitted(self, "release_")
-        rows, schema = self._checked(X, reset=False), self.release_.schema
+        (rows, names), schema = self._checked(X, reset=False), self.release_.schema
         if frames.is_frame(rows):
+            rows = frames.named(rows, schema.names) if names is None else rows
             columns = {name: frames.column_of(rows, name) for name in schema.names}
         else:
             columns = dict(zip(schema.names, rows.T, strict=True))
@@ -107,19 +107,29 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = True
         return tags
 
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        """Check names and shape, which are public, and no value: an error must not depend on one, nor quote it."""
+    def _checked(self, X: Any, *, reset: bool) -> tuple[Any, list[str] | None]:
+        """Check names and shape, which are public, and no value; return the rows, and the names that they have.
+
+        An error must not depend on a value, nor quote it, and no value may decide how others are read: scikit-learn is
+        shown an empty array of the same shape and type.
+        """
         if not frames.is_frame(X):
-            return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+            rows = frames.array_of(X) if isinstance(X, (list, tuple)) else X
+            plain = type(rows) is np.ndarray
+            shown = np.broadcast_to(np.zeros((), rows.dtype), rows.shape) if plain else rows
+            found = validate_data(self, shown, reset=reset, dtype=None, ensure_all_finite=False)
+            return (rows if plain else found), None
         names = frames.names_of(X)
         if all(isinstance(name, str) for name in names):
             validate_data(self, frames.header(names), reset=reset, skip_check_array=True)
-            return X
+            return X, names
         if any(isinstance(name, str) for name in names):
             raise DataError(
                 "The columns of a frame must all have text as names, or none; some have. Rename the others."
             )
-        return validate_data(self, X.to_numpy(), reset=reset, dtype=None, ensure_all_finite=False)
+        shown = np.broadcast_to(np.zeros(()), (len(X), len(names)))
+        validate_data(self, shown, reset=reset, dtype=None, ensure_all_finite=False)
+        return X, None
 
     def _schema(self, names: Sequence[str] | None) -> Schema:
         if (self.schema is None) == (self.bounds is None):

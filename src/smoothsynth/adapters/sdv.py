@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import tempfile
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.adapters import frames
 from smoothsynth.adapters.drawing import draw
+from smoothsynth.adapters.sdv_dates import iso_dates
 from smoothsynth.adapters.sdv_metadata import date_formats, plain, read_metadata, write_metadata
 from smoothsynth.errors import ReleaseError
 from smoothsynth.loading import load
@@ -80,12 +82,9 @@ class SmoothSynthesizer:
         if written:
             import pandas
 
-            # Moments of several zones would be an error, which depends on rows, unless all become UTC.
-            dates = {
-                n: pandas.to_datetime(data[n], format=form, errors="coerce", utc="%z" in form)
-                for n, form in written.items()
-            }
-            data = data.assign(**dates)
+            # Each cell by itself: pandas.to_datetime takes one unit of time for all, as some cell needs it.
+            dates = {name: iso_dates(data[name].tolist(), form) for name, form in written.items()}
+            data = data.assign(**{name: pandas.Series(d, dtype=object, index=data.index) for name, d in dates.items()})
         self.release = release(data, schema=self.schema, **self._settings)
         self._kind, self._written = kind, written
 
@@ -148,7 +147,10 @@ class SmoothSynthesizer:
 
 
 def _text_columns(frame: Any) -> frozenset[str]:
-    return frozenset(name for name, kind in frame.dtypes.items() if kind.kind in "OU" or kind == "string")
+    """Return the columns that hold text or objects; a name that several columns have is refused later."""
+    named = Counter(frame.columns)
+    kinds = frame.dtypes.items()
+    return frozenset(n for n, kind in kinds if named[n] == 1 and (kind.kind in "OU" or kind == "string"))
 
 
 def _unpack(path: Path, folder: Path) -> dict[str, str]:

@@ -94,11 +94,7 @@ class SmoothSynthesizer(Synthesizer):  # type: ignore[misc]
             raise DataError(
                 f"Data must be a pandas frame, an array or a list of tuples; it is a {type(data).__name__}."
             )
-        cells = np.empty((len(data), len(self.schema.names)), dtype=object)
-        for place, row in enumerate(data):
-            self._check_width(len(row))
-            cells[place] = row
-        return self._table(cells), None
+        return self._table(frames.array_of(data)), None
 
     def _table(self, rows: Any) -> pyarrow.Table:
         self._check_width(rows.shape[1] if rows.ndim == 2 else 1)

@@ -63,24 +63,32 @@ def check_types(columns: Mapping[str, Column], types: Sequence[pa.DataType], *, 
 
 def wrong_type(name: str, type_name: str, column: Column, *, where: str) -> DataError:
     """Say that a column has a type that does not hold what the schema says."""
-    held = _HELD[column.kind]
+    alike = isinstance(column, Category) and not column.readable_from(doubles=True)
+    held = "text, as some of its levels are the same to a column of numbers" if alike else _HELD[column.kind]
     return DataError(
-        f"Column {name!r} of {where} must hold {held}; its type is {type_name}. Convert it to {held} first, describe it as "
+        f"Column {name!r} of {where} must hold {held}; its type is {type_name}. Convert it first, describe it as "
         "another type in the schema, or leave it out."
     )
 
 
 def readable(type_: pa.DataType, column: Column) -> bool:
-    """Whether cells of this Arrow type can be read as those of a column; nothing but nulls always can."""
+    """Whether cells of this Arrow type can be read as those of a column; nothing but nulls always can, and so can text.
+
+    One odd cell makes a column text in pandas, polars and DuckDB: text is read cell by cell, by the rules of a CSV file.
+    """
     from pyarrow import types
 
     if types.is_dictionary(type_):
         return readable(type_.value_type, column)
     if types.is_null(type_):
         return True
+    if is_text(type_):
+        return True
     if column.kind in ("date", "datetime"):
-        return types.is_date(type_) or types.is_timestamp(type_) or is_text(type_)
-    return is_number(type_) or (column.kind in ("boolean", "category") and is_text(type_))
+        return types.is_date(type_) or types.is_timestamp(type_)
+    if isinstance(column, Category) and not column.readable_from(doubles=types.is_floating(type_)):
+        return False
+    return is_number(type_)
 
 
 def is_number(type_: pa.DataType) -> bool:
@@ -114,10 +122,11 @@ def kind_of(type_: pa.DataType) -> str:
 def read_cells(array: pa.Array, column: Column | Intervals) -> NDArray[Any]:
     """Return what the sums of a column need: places among levels or intervals (-1: none), else numbers (NaN: missing).
 
-    Text is read cell by cell: from a CSV file, or where the schema allows it. What cannot be read is missing.
+    Text is read cell by cell. What cannot be read is missing.
     """
     if isinstance(column, Category):
         return column.codes(array)
+    array = plain_values(array)
     plain = column.kind in ("number", "integer") and not is_text(array.type)
     found = numbers(array) if plain else numbers_of(array, column.kind)
     return column.codes(found) if isinstance(column, Intervals) else found

@@ -77,7 +77,7 @@ class PandasSource:
     """Rows of a pandas frame."""
 
     frame: Any
-    names: tuple[str, ...]
+    columns: Mapping[str, Column]
 
     @property
     def rows(self) -> int:
@@ -90,9 +90,14 @@ class PandasSource:
 
     def parts(self, batch_rows: int, readers: int) -> Iterator[Iterable[pa.RecordBatch]]:
         """Yield parts that different threads can convert."""
-        columns = {name: self.frame[name] for name in self.names}
         for start in range(0, self.rows, batch_rows):
-            yield _pandas_rows(columns, slice(start, start + batch_rows))
+            yield self._converted(slice(start, start + batch_rows))
+
+    def _converted(self, part: slice) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        cells = {name: _readable_array(self.frame[name].iloc[part], column) for name, column in self.columns.items()}
+        yield from safe_batches([pa.RecordBatch.from_pydict(cells)])
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("Private rows cannot be copied or pickled.")
@@ -100,34 +105,44 @@ class PandasSource:
 
 def open_pandas(frame: Any, columns: Mapping[str, Column]) -> Source:
     """Open a pandas frame; its columns become Arrow ones batch by batch."""
-    names = tuple(columns)
-    check_names(names, [label for label in frame.columns if isinstance(label, str)], where=_WHERE)
+    check_names(tuple(columns), [label for label in frame.columns if isinstance(label, str)], where=_WHERE)
     for name, column in columns.items():
         empty = frame[name].iloc[:0]
-        array = _attempt(partial(_pandas_array, empty))
+        array = _attempt(partial(_typed_array, empty))
         if array is None or not readable(array.type, column):
             # A category prints its values: a dtype is shown by its name only.
             raise wrong_type(name, str(empty.dtype.name), column, where="the table")
-    return PandasSource(frame, names)
+    return PandasSource(frame, columns)
 
 
-def _pandas_rows(columns: dict[str, Any], part: slice) -> Iterator[pa.RecordBatch]:
+def _readable_array(column: Any, facts: Column) -> pa.Array:
+    """Return cells as an array of their type, or cell by cell: text that Arrow refuses, a Dask partition of another type."""
+    array = _attempt(partial(_typed_array, column))
+    return arrow_of(column.tolist()) if array is None or not readable(array.type, facts) else array
+
+
+def _typed_array(column: Any) -> pa.Array:
+    """Return cells as Arrow has them by the type of their column; objects one by one, as text."""
     import pyarrow as pa
 
-    yield pa.RecordBatch.from_pydict({name: _pandas_array(column.iloc[part]) for name, column in columns.items()})
-
-
-def _pandas_array(column: Any) -> pa.Array:
-    import pyarrow as pa
-
-    if column.dtype == object:
-        # Cells of any kind: each becomes text by itself, so that none of them can be an error.
-        return arrow_of(column.to_numpy())
+    if column.dtype.name == "category":
+        return _coded_array(column.cat)
     if isinstance(column.dtype, np.dtype):
-        # Arrow takes no foreign byte order, and not every stride.
-        return pa.array(np.ascontiguousarray(column.to_numpy(), dtype=column.dtype.newbyteorder("=")))
+        if column.dtype.kind not in "biufMO":
+            raise TypeError(column.dtype.name)
+        return arrow_of(column.to_numpy())
     array = pa.array(column)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _coded_array(category: Any) -> pa.Array:
+    """Return a pandas category as an Arrow dictionary of the values that occur."""
+    import pyarrow as pa
+
+    used, places = np.unique(category.codes.to_numpy(), return_inverse=True)
+    values = category.categories.take(used[used >= 0])
+    indices = places - int(np.count_nonzero(used < 0))
+    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), _typed_array(values))
 
 
 def _from_polars(frame: Any, columns: Mapping[str, Column]) -> Source:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
+import functools
+from collections import Counter
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothsynth.schema import bounds, cells
+from smoothsynth.schema.texts import level_key, level_text, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +26,8 @@ Level = str | int
 class Category:
     """A column with 2 to 256 public levels, texts or whole numbers; text is compared without white space around it.
 
+    Texts of the same number or truth value name the same level: 1, 1.0, "1" and "01", or True and "TRUE". Where two levels
+    are the same number, cells are compared as they are written, and a column of numbers is refused.
     `other` names the level at which values count that are no level. Without it they count nowhere, like a missing cell
     of a `nullable` category: all coordinates of the row are 0. With levels="private" a release finds the frequent values,
     at a cost that the plan shows, and all others count at `other`.
@@ -94,12 +98,17 @@ class Category:
 
     def codes(self, values: Any) -> NDArray[np.int16]:
         """Return the place of each cell among the levels, -1 for none."""
-        texts, places = labelled(values)
-        known = {text: place for place, text in enumerate(self.texts)}
+        texts, places = _distinct(values)
         other = -1 if self.other is None else self.levels.index(self.other)
         absent = -1 if self.nullable else other
-        found = [known.get(text, other) if text else absent for text in texts]
+        known = _known(self.texts)
+        found = [known.place(text, other=other, absent=absent) for text in texts]
         return np.array([*found, absent], dtype=np.int16)[places]
+
+    def readable_from(self, *, doubles: bool) -> bool:
+        """Whether a column of numbers, or of doubles, can tell the levels apart."""
+        known = _known(self.texts)
+        return len(known.keys) == len(self.texts) and not (doubles and any(map(_beyond_doubles, known.keys)))
 
     def pick(self, points: NDArray[np.float64]) -> NDArray[np.int16]:
         """Return the level with the largest coordinate; of a nullable category -1 if none is at least 1/2."""
@@ -128,7 +137,43 @@ class Category:
         return pa.string() if isinstance(self.levels[0], str) else pa.int64()
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The places of levels by their texts, and by the keys that only one of them has."""
+
+    texts: dict[str, int]
+    keys: dict[str | None, int]
+
+    def place(self, text: str | None, *, other: int, absent: int) -> int:
+        """Return the place of a cell: by its text, or else by the number or truth value that it is."""
+        if not text:
+            return absent
+        if text in self.texts:
+            return self.texts[text]
+        key = level_key(text)
+        return absent if key is None else self.keys.get(key, other)
+
+
+@functools.lru_cache(maxsize=256)
+def _known(texts: tuple[str, ...]) -> _Known:
+    keys = [level_key(text) for text in texts]
+    times = Counter(keys)
+    alone = {key: place for place, key in enumerate(keys) if times[key] == 1}
+    return _Known({text: place for place, text in enumerate(texts)}, alone)
+
+
+def _beyond_doubles(key: str | None) -> bool:
+    """Whether this is a whole number that doubles do not tell from its neighbours."""
+    return key is not None and key.lstrip("-").isdecimal() and abs(int(key)) > 2**53
+
+
 def labelled(values: Any) -> tuple[list[str | None], NDArray[np.int64]]:
+    """Return cells as the levels that they name, and the place of every cell among these, -1 for a missing one."""
+    texts, places = _distinct(values)
+    return [level_text(text) for text in texts], places
+
+
+def _distinct(values: Any) -> tuple[list[str | None], NDArray[np.int64]]:
     """Return distinct cells as text, each looked at once, and the place of every cell among them, -1 for a missing one."""
     from pyarrow import compute
 
@@ -148,14 +193,10 @@ def _texts(values: pa.Array) -> list[str | None]:
     import pyarrow as pa
     from pyarrow import compute, types
 
-    if types.is_floating(values.type) or types.is_decimal(values.type):
-        return [_number_text(number) for number in cells.doubles(values).tolist()]
+    if types.is_floating(values.type):
+        return [number_text(number) for number in cells.doubles(values).tolist()]
+    if types.is_decimal(values.type):
+        return [text and level_key(text) for text in compute.cast(values, pa.string()).to_pylist()]
     if cells.is_text(values.type):
         values = cells.trimmed(compute.cast(values, pa.string()))
     return compute.cast(values, pa.string()).to_pylist()
-
-
-def _number_text(number: float) -> str | None:
-    if math.isnan(number):
-        return None
-    return str(int(number)) if abs(number) < 2**53 and number.is_integer() else repr(number)

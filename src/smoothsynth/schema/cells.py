@@ -1,6 +1,7 @@
 """From cells of any array library to numbers: a total map, so that no single cell can surface as an error.
 
-A cell that cannot be read as the type is missing (NaN). Whether a cell can be read never depends on other cells.
+A cell that cannot be read as the type is missing (NaN). What a cell is never depends on other cells, nor on the type that
+a column was given for their sake: 1, 1.0, "1" and "1.0" are the same number, and True, "true" and "TRUE" the same truth.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.schema import instants
+from smoothsynth.schema.texts import level_key, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,21 +21,33 @@ if TYPE_CHECKING:
 
 # A cell of text that is a number, once white space around it and a leading plus are gone.
 _NUMBER_CELL = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^-?(?i:inf|infinity)$"
-_TRUTHS = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
+_TRUTHS: dict[str | None, float] = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
 
 
 def arrow_of(cells: Any) -> pa.Array:
-    """Return cells as one Arrow array; what Arrow does not take as it is becomes text."""
+    """Return cells as one Arrow array; those of a list, or that are objects, become text, each by itself."""
     import pyarrow as pa
 
     if isinstance(cells, pa.ChunkedArray):
         return cells.combine_chunks()
     if isinstance(cells, pa.Array):
         return cells
-    array = cells if isinstance(cells, np.ndarray) else np.asarray(cells, dtype=object)
-    if array.dtype.kind in "biufMU":
-        return pa.array(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
-    return pa.array([_text(cell) for cell in array.ravel().tolist()], pa.string())
+    if isinstance(cells, np.ndarray):
+        if cells.dtype.kind in "biufM" and cells.dtype.itemsize <= 8:
+            array = _arrow_moments(cells) if cells.dtype.kind == "M" else cells
+            # Arrow takes no foreign byte order, and not every stride.
+            return pa.array(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
+        cells = cells.ravel().tolist()
+    return pa.array(texts_of(cells), pa.string())
+
+
+def _arrow_moments(cells: NDArray[Any]) -> NDArray[Any]:
+    """Return moments in a unit that Arrow has; those beyond the calendar are moved to its ends."""
+    unit, count = np.datetime_data(cells.dtype)
+    if count == 1 and unit in ("s", "ms", "us", "ns"):
+        return cells
+    ends = (np.datetime64("0001-01-01"), np.datetime64("9999-12-31"))
+    return (np.clip(cells, *ends) if unit in ("Y", "M", "W", "D", "h", "m") else cells).astype("datetime64[us]")
 
 
 def numbers_of(cells: Any, kind: str) -> NDArray[np.float64]:
@@ -60,8 +74,11 @@ def is_text(type_: pa.DataType) -> bool:
 def doubles(array: pa.Array) -> NDArray[np.float64]:
     """Return an Arrow array of numbers or booleans as doubles, with NaN for a missing one."""
     import pyarrow as pa
-    from pyarrow import compute
+    from pyarrow import compute, types
 
+    if types.is_decimal(array.type):
+        # By way of text the nearest double is found whatever the scale, which one long cell decides for all.
+        array = parse_cells(compute.cast(array, pa.string()))
     # safe=True would refuse large integers with a message that quotes them.
     array = compute.cast(array, pa.float64(), safe=False)
     if array.null_count:
@@ -78,7 +95,7 @@ def nan() -> pa.Scalar:
 
 
 def parse_cells(cells: pa.Array) -> pa.Array:
-    """Read cells of text as doubles; one that is not a number is missing.
+    """Read cells of text as doubles, true and false as 1 and 0; one that is none of these is missing.
 
     The quick way refuses a whole batch for one bad cell. Every cell that it does accept has the same
     value the slow way, so a value never depends on the other cells of its batch.
@@ -92,7 +109,17 @@ def parse_cells(cells: pa.Array) -> pa.Array:
         pass
     cells = compute.replace_substring_regex(compute.utf8_trim_whitespace(cells), r"^\+", "")
     plain = compute.match_substring_regex(cells, _NUMBER_CELL)
-    return compute.cast(compute.if_else(plain, cells, pa.nulls(1, cells.type)[0]), pa.float64())
+    numbers = compute.cast(compute.if_else(plain, cells, pa.nulls(1, cells.type)[0]), pa.float64())
+    truths = compute.index_in(compute.utf8_lower(cells), _false_and_true())
+    return compute.coalesce(numbers, compute.cast(truths, pa.float64()))
+
+
+def _false_and_true() -> pa.Array:
+    """Return the two words, at the places 0 and 1; pa.array would import pandas."""
+    import pyarrow as pa
+
+    ends, letters = np.array([0, 5, 9], dtype=np.int32), b"falsetrue"
+    return pa.StringArray.from_buffers(2, pa.py_buffer(ends), pa.py_buffer(letters))
 
 
 def trimmed(cells: pa.Array) -> pa.Array:
@@ -113,9 +140,13 @@ def _truths(array: pa.Array) -> NDArray[np.float64]:
     from pyarrow import compute
 
     found = compute.dictionary_encode(_strings(array))
-    words = compute.utf8_lower(trimmed(found.dictionary)).to_pylist()
-    known = np.array([*(_TRUTHS.get(word, np.nan) for word in words), np.nan])
+    words = trimmed(found.dictionary).to_pylist()
+    known = np.array([*(_truth(word or "") for word in words), np.nan])
     return known[places(found)]
+
+
+def _truth(word: str) -> float:
+    return _TRUTHS.get(level_key(word.lower()), np.nan)
 
 
 def places(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
@@ -143,16 +174,6 @@ def _days(array: pa.Array) -> NDArray[np.float64]:
 
 def _seconds(array: pa.Array) -> NDArray[np.float64]:
     return instants.seconds(instants.microseconds(_strings(array) if is_text(array.type) else array))
-
-
-def _text(cell: object) -> str | None:
-    try:
-        # NaN and NaT are the cells that are not equal to themselves.
-        if cell is None or not bool(cell == cell):  # noqa: PLR0124
-            return None
-        return str(cell).encode("utf-8", "replace").decode("utf-8")
-    except Exception:
-        return None
 
 
 _READERS: dict[str, Callable[[pa.Array], NDArray[np.float64]]] = {

@@ -14,6 +14,8 @@ from sklearn.base import clone  # noqa: E402
 from sklearn.exceptions import NotFittedError  # noqa: E402
 from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency, check_estimator  # noqa: E402
 
+from smoothsynth.adapters import frames  # noqa: E402
+
 # Checks that scikit-learn leaves out by itself, and why.
 LEFT_OUT = {
     "check_pipeline_consistency": "two fits differ: noise is drawn anew from the operating system, which no seed reaches",
@@ -168,3 +170,19 @@ def test_a_ledger_counts_every_fit(frame, schema, tmp_path):
     model = ss.Synthesizer(epsilon=1, schema=schema, ledger=path).fit(frame)
     with pytest.raises(ss.BudgetError):
         model.fit(frame)
+
+
+def test_no_error_about_the_shape_quotes_a_cell():
+    for rows in (np.array([424242.75, 1.0]), [424242.75, 1.0], np.array(["SECRET", "x"], dtype=object)):
+        with pytest.raises(ValueError, match="Expected 2D array") as caught:
+            ss.Synthesizer(bounds=(0, 1)).fit(rows)
+        assert "424242.75" not in str(caught.value)
+        assert "SECRET" not in str(caught.value)
+    for rows in ([[1.0, 2.0], [424242.75]], [[1.0, 2.0], None], [[1.0, 2.0], "ab"]):
+        with pytest.raises(ss.DataError, match="same number of cells"):
+            ss.Synthesizer(bounds=(0, 1)).fit(rows)
+
+
+def test_the_kind_of_what_comes_out_does_not_depend_on_cells():
+    kinds = {frames.kind_of(np.array([[text]])) for text in ("a", "a longer text")}
+    assert kinds == {frames.Kind("numpy")}

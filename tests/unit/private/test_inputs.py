@@ -135,7 +135,7 @@ def test_paths_that_stand_for_nothing_or_for_too_much(folder):
 CHANGES = {
     "missing": (lambda t: t.drop_columns(["age"]), "no column 'age'"),
     "renamed": (lambda t: t.rename_columns(["other", "Age", 'a "b"', "visits"]), "Did you mean 'Age'"),
-    "text": (lambda t: t.set_column(1, "age", pa.array(["SECRET"] * t.num_rows)), "must hold numbers"),
+    "bytes": (lambda t: t.set_column(1, "age", pa.array([b"SECRET"] * t.num_rows)), "must hold numbers"),
 }
 
 
@@ -249,7 +249,7 @@ def test_a_duckdb_relation_is_read_again_at_each_pass(tmp_path):
         assert LocalEngine(**settings).sums(table, FEATURES).unseal() == EXPECTED
     wrong = connection.sql("select age, visits, case when age is null then 1 else 0 end as b from rows")
     assert "no column" in refusal(wrong)
-    assert "must hold numbers" in refusal(connection.sql('select age, visits, other as "a ""b""" from rows'))
+    assert "must hold numbers" in refusal(connection.sql('select age, visits, [other] as "a ""b""" from rows'))
 
 
 def test_a_duckdb_relation_that_fails_shows_nothing():

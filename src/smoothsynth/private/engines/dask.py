@@ -20,7 +20,7 @@ from smoothsynth.errors import DataError, EngineError, PlanError, SmoothsynthErr
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.partial import BATCH_ROWS, Partial, Work, not_readable, sealed, total
 from smoothsynth.private.engines.pieces import cut
-from smoothsynth.private.frames import open_pandas
+from smoothsynth.private.frames import PandasSource, open_pandas
 from smoothsynth.private.reading import is_part
 
 if TYPE_CHECKING:
@@ -161,7 +161,8 @@ def _tree(parts: list[Any], add: Any, work: Work) -> Any:
 
 
 def _over_frame(part: Any, work: Work) -> Partial:
-    return work.over(lambda: open_pandas(part, work.schema.columns).batches(BATCH_ROWS))
+    # A partition may have other types than the frame says, because of one of its cells: it is read and not refused.
+    return work.over(lambda: PandasSource(part, work.schema.columns).batches(BATCH_ROWS))
 
 
 def _over_piece(piece: Piece, work: Work) -> Partial:
