@@ -19,6 +19,7 @@ from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
 from smoothsynth.release import Receipt, Release
 from smoothsynth.stages import Stages
+from smoothsynth.synthesis.contradictions import remarks
 from smoothsynth.synthesis.sample import generator
 from smoothsynth.synthesis.synthesise import Synthesis, rows_of_model, synthesise
 from smoothsynth.version import VERSION
@@ -189,6 +190,9 @@ def _release(
     import pyarrow
 
     planned = stages.planned
+    rows = pyarrow.table(planned.schema.from_unit(made.points))
+    unit = planned.schema.to_unit({name: rows[name] for name in planned.schema.names})
+    said = remarks(planned.schema, stages.moments, unit)
     receipt = Receipt(
         schema=planned.schema,
         rows=planned.rows,
@@ -199,12 +203,11 @@ def _release(
         candidates=made.origin,
         fit=made.fit.method,
         converged=made.fit.converged,
-        outcome=made.fit.outcome,
+        outcome=f"{made.fit.outcome} {said}".rstrip(),
         seed=seed,
         synthetic_rows=planned.synthetic_rows,
         version=VERSION,
     )
-    rows = pyarrow.table(planned.schema.from_unit(made.points))
     return Release(rows, stages.moments, receipt, subspace, stages.earlier, found)
 
 
