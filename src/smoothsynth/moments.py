@@ -170,6 +170,11 @@ class Measurement:
         return self.charge().deviation / (rows * np.array(self.weights, dtype=np.float64))
 
     @property
+    def uncut(self) -> bool:
+        """Whether each coordinate is seen by itself, and levels and marks as what they are."""
+        return self.view is None or (self.view.by_column and self.view.radius is None)
+
+    @property
     def _released(self) -> int:
         """How many sums are released."""
         return len(self.features) if self.choice is None else PRODUCTS * self.choice.count

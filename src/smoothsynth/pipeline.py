@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import PlanError
-from smoothsynth.plan import Plan, plan, plan_found
+from smoothsynth.plan import Plan, check_choices, plan, plan_found
 from smoothsynth.private.discover import check_engine, discover
 from smoothsynth.private.engines.choose import open_engine, read_address
 from smoothsynth.private.ledger import Ledger
@@ -19,6 +19,7 @@ from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
 from smoothsynth.release import Receipt, Release
 from smoothsynth.stages import Stages
+from smoothsynth.synthesis.contradictions import remarks
 from smoothsynth.synthesis.sample import generator
 from smoothsynth.synthesis.synthesise import Synthesis, rows_of_model, synthesise
 from smoothsynth.version import VERSION
@@ -69,17 +70,17 @@ def release(
     """
     # Misuse surfaces first: nothing is spent on a release that cannot be made.
     check_seed(seed)
-    together = choices.get("rows_per_person", 1)
-    fewest = together if type(together) is int and together > 0 else 1
-    planned = plan(schema, fewest, epsilon=epsilon, delta=delta, method=method, **choices)
-    owner = None if keep is None else _owner(keep, key, planned)
+    budget = check_choices(schema, epsilon=epsilon, delta=delta, method=method, **choices)
+    owner = None if keep is None else _owner(keep, key)
     file = None if ledger is None else LedgerFile(ledger)
     if file is not None:
-        file.read().refuse_release(planned.budget, rows_per_person=planned.rows_per_person)
+        file.read().refuse_release(budget, rows_per_person=choices.get("rows_per_person", 1))
     summing = open_engine(engine, data, cluster=cluster, memory=memory)
     table = open_table(read_address(data, summing), schema, memory=memory)
     del data  # a crash reporter that shows the names of a frame shall not find the rows here
     planned = plan(schema, table.rows, epsilon=epsilon, delta=delta, method=method, **choices)
+    if owner is not None and planned.subspace is not None:
+        raise PlanError("The sums of the paper's subspace iteration cannot be kept. Choose other candidates.")
     if planned.discovery is not None:
         planned.discovery.refuse(table.rows)
         check_engine(planned.discovery, summing)
@@ -189,6 +190,9 @@ def _release(
     import pyarrow
 
     planned = stages.planned
+    rows = pyarrow.table(planned.schema.from_unit(made.points))
+    unit = planned.schema.to_unit({name: rows[name] for name in planned.schema.names})
+    said = remarks(planned.schema, stages.moments, unit)
     receipt = Receipt(
         schema=planned.schema,
         rows=planned.rows,
@@ -199,12 +203,11 @@ def _release(
         candidates=made.origin,
         fit=made.fit.method,
         converged=made.fit.converged,
-        outcome=made.fit.outcome,
+        outcome=f"{made.fit.outcome} {said}".rstrip(),
         seed=seed,
         synthetic_rows=planned.synthetic_rows,
         version=VERSION,
     )
-    rows = pyarrow.table(planned.schema.from_unit(made.points))
     return Release(rows, stages.moments, receipt, subspace, stages.earlier, found)
 
 
@@ -214,12 +217,10 @@ def _reserve(planned: Plan, file: LedgerFile, label: str) -> Reservation:
     return file.reserve(first.charges, label=label, rows_per_person=planned.rows_per_person, planned=planned.charges)
 
 
-def _owner(keep: str | Path, key: str | Path | None, planned: Plan) -> Owner:
+def _owner(keep: str | Path, key: str | Path | None) -> Owner:
     """Find out that sums cannot be kept before anything is spent."""
     if key is None:
         raise PlanError("Sums are kept for the owner of a key: name it too. Make one with: smoothsynth federated key")
-    if planned.subspace is not None:
-        raise PlanError("The sums of the paper's subspace iteration cannot be kept. Choose other candidates.")
     check_new(keep)
     return Owner(keep, read_key(key))
 

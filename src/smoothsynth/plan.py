@@ -28,6 +28,8 @@ NOISES = ("pure", "gaussian")
 CANDIDATES = ("model", "hypercube", "grid", "ellipsoid")
 FITS = ("maximum entropy", "linear program")
 
+# Choices that only a plan for a number of rows can check.
+_OTHER_CHOICES = {"candidate_count", "features", "bounds_share", "levels_share"}
 # More coordinates than this cannot be measured: at any sensible budget all would be noise.
 MOST_COORDINATES = 5_000
 _LEAST_CANDIDATES = 10_000
@@ -171,13 +173,22 @@ def plan(
     place of the shapes of all pairs; by default this is done in wide tables where the number of rows allows it, 0 is never.
     `noise` is "gaussian" or "pure", by default what serves better at this budget; the first needs a delta.
     """
-    budget = Budget(epsilon, delta)
+    budget = check_choices(
+        schema,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        candidates=candidates,
+        fit=fit,
+        synthetic_rows=synthetic_rows,
+        rows_per_person=rows_per_person,
+        focus=focus,
+        smoothness=smoothness,
+        chosen_pairs=chosen_pairs,
+        noise=noise,
+    )
     known = assumed(schema)
-    _check_counts(known, rows, synthetic_rows=synthetic_rows, rows_per_person=rows_per_person, smoothness=smoothness)
-    _check_choice("method", method, METHODS)
-    _check_choice("focus", focus, tuple(FOCUSES))
-    _check_chosen(known, chosen_pairs, method=method)
-    _check_noise(noise, budget)
+    _check_rows(known, rows, rows_per_person=rows_per_person)
     size = synthetic_rows or rows
 
     def designed(rest: Budget) -> Design:
@@ -194,13 +205,11 @@ def plan(
                 gaussian=noise == "gaussian",
                 weighed=candidates not in (None, "model") or fit not in (None, "maximum entropy"),
             )
-        chosen = candidates or "ellipsoid"
-        _check_choice("candidates", chosen, CANDIDATES)
         return paper_design(
             known,
             rows,
             rest,
-            candidates=chosen,
+            candidates=candidates or "ellipsoid",
             smoothness=smoothness,
             features=features,
             rows_per_person=rows_per_person,
@@ -222,8 +231,6 @@ def plan(
     # One kind of noise for all: Gaussian and pure costs add up worse than either by itself.
     if delta and design.measurements[0].epsilon is not None and (pure := discovered(gaussian=False)) is not None:
         discovery, design = pure, designed(pure.rest)
-    _check_choice("candidates", candidates or design.candidates, _candidates_for(design))
-    _check_choice("fit", fit or design.fit, FITS)
     changed = candidates not in (None, design.candidates) or fit not in (None, design.fit)
     count = max(_LEAST_CANDIDATES, min(size, 100_000)) if changed else design.candidate_count
     return Plan(
@@ -260,9 +267,43 @@ def plan_found(planned: Plan, schema: Schema, **choices: Any) -> Plan:
     return replace(made, budget=planned.budget, discovery=planned.discovery)
 
 
-def _candidates_for(design: Design) -> tuple[str, ...]:
-    """Leave the ellipsoid out where no subspace iteration is planned: it is made of one."""
-    return CANDIDATES if design.subspace else tuple(c for c in CANDIDATES if c != "ellipsoid")
+def check_choices(
+    schema: Schema,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    method: str = "auto",
+    candidates: str | None = None,
+    fit: str | None = None,
+    synthetic_rows: int | None = None,
+    rows_per_person: int = 1,
+    focus: str = "balanced",
+    smoothness: int = 16,
+    chosen_pairs: int | None = None,
+    noise: str | None = None,
+    **others: Any,
+) -> Budget:
+    """Refuse choices that no plan can have, whatever the number of rows; return the budget."""
+    if strange := others.keys() - _OTHER_CHOICES:
+        raise TypeError(f"plan() got an unexpected keyword argument {min(strange)!r}")
+    budget, known = Budget(epsilon, delta), assumed(schema)
+    _check_count("synthetic_rows", 1 if synthetic_rows is None else synthetic_rows, 10**8)
+    _check_count("rows_per_person", rows_per_person, MOST_ROWS)
+    _check_count("smoothness", smoothness, 10_000)
+    if known.dimensions > MOST_COORDINATES:
+        raise PlanError(
+            f"The schema has {known.dimensions:,} coordinates; at most {MOST_COORDINATES:,} can be measured. "
+            "Leave out columns that nobody will ask about."
+        )
+    _check_choice("method", method, METHODS)
+    _check_choice("focus", focus, tuple(FOCUSES))
+    # The ellipsoid is made of the subspace iteration, which is the paper's.
+    drawn = CANDIDATES if method == "paper" else tuple(c for c in CANDIDATES if c != "ellipsoid")
+    _check_choice("candidates", candidates or "model", drawn)
+    _check_choice("fit", fit or FITS[0], FITS)
+    _check_chosen(known, chosen_pairs, method=method)
+    _check_noise(noise, budget)
+    return budget
 
 
 def _describe(measurement: Measurement, rows: int) -> list[dict[str, Any]]:
@@ -275,25 +316,16 @@ def _describe(measurement: Measurement, rows: int) -> list[dict[str, Any]]:
     ]
 
 
-def _check_counts(
-    schema: Schema, rows: int, *, synthetic_rows: int | None, rows_per_person: int, smoothness: int
-) -> None:
-    for name, value, most in (
-        ("rows", rows, MOST_ROWS),
-        ("synthetic_rows", 1 if synthetic_rows is None else synthetic_rows, 10**8),
-        ("rows_per_person", rows_per_person, rows if isinstance(rows, int) else 1),
-        ("smoothness", smoothness, 10_000),
-    ):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
-            raise PlanError(f"{name} must be a whole number from 1 to {most:,}, not {value!r}.")
-    if schema.dimensions > MOST_COORDINATES:
-        raise PlanError(
-            f"The schema has {schema.dimensions:,} coordinates; at most {MOST_COORDINATES:,} can be measured. "
-            "Leave out columns that nobody will ask about."
-        )
-    # A plan for a single person's rows is one that is made before the rows are counted.
-    if schema.rules is not None and rows > rows_per_person:
+def _check_rows(schema: Schema, rows: int, *, rows_per_person: int) -> None:
+    _check_count("rows", rows, MOST_ROWS)
+    _check_count("rows_per_person", rows_per_person, rows)
+    if schema.rules is not None:
         schema.rules.check_totals(schema.columns, rows)
+
+
+def _check_count(name: str, value: object, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
+        raise PlanError(f"{name} must be a whole number from 1 to {most:,}, not {value!r}.")
 
 
 def _check_chosen(schema: Schema, chosen: int | None, *, method: str) -> None:

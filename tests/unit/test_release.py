@@ -47,9 +47,52 @@ def test_moments_are_right_when_epsilon_is_huge(frame, schema):
     np.testing.assert_allclose(release.unit_rows().mean(axis=0), unit.mean(axis=0), atol=5e-3)
 
 
-def test_an_epsilon_finer_than_the_lattice_is_refused_before_data_is_read(schema):
+def test_an_epsilon_finer_than_the_lattice_is_refused_before_anything_is_measured(frame, schema, monkeypatch):
+    monkeypatch.setattr("smoothsynth.pipeline.measure", None)
     with pytest.raises(ss.PlanError, match="lattice"):
-        ss.release("no-such-file.csv", schema=schema, epsilon=1e7)
+        ss.release(frame, schema=schema, epsilon=1e7)
+
+
+@pytest.mark.parametrize("wrong", [{"focus": "all"}, {"candidates": "ellipsoid"}, {"fit": "none"}, {"smoothness": 0}])
+def test_misuse_that_no_table_can_mend_is_refused_before_data_is_read(schema, wrong):
+    with pytest.raises(ss.PlanError, match=next(iter(wrong))):
+        ss.release("no-such-file.csv", schema=schema, epsilon=1.0, **wrong)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'smothness'"):
+        ss.release("no-such-file.csv", schema=schema, epsilon=1.0, smothness=3)
+
+
+_WIDE = {f"x{i}": ss.Number(0, 1) for i in range(24)}
+_MIXED = {
+    **{f"x{i}": ss.Number(0, 1, nullable=i % 3 == 0) for i in range(12)},
+    **{f"c{i}": ss.Category(["a", "b", "c", "d"]) for i in range(6)},
+}
+_PLANNED = {
+    "one number": ss.Schema({"x": ss.Number(0, 1)}),
+    "one category": ss.Schema({"c": ss.Category(["a", "b"])}),
+    "mixed": ss.Schema(_MIXED),
+    "wide": ss.Schema(_WIDE),
+    "a public sum": ss.Schema({"x": ss.Number(0, 1), "y": ss.Number(0, 1)}, ["sum(x) = 40"]),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 60, 3_000])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("kind", list(_PLANNED))
+def test_a_release_carries_out_what_a_plan_for_its_rows_says_and_refuses_the_same(kind, delta, rows, monkeypatch):
+    def told(call):
+        try:
+            return call().charges
+        except ss.SmoothsynthError as error:
+            return str(error)
+
+    schema = _PLANNED[kind]
+    values = {name: ["a"] * rows if name[0] == "c" else np.full(rows, 0.5) for name in schema.names}
+    monkeypatch.setattr("smoothsynth.pipeline.carry_out", lambda planned, *_, **__: planned)
+    for epsilon in (0.01, 1.0, 1e3, 1e6):
+        for choices in ({}, {"method": "paper", "candidates": "hypercube"}, {"rows_per_person": 2}):
+            settings = {"schema": schema, "epsilon": epsilon, "delta": delta, **choices}
+            planned = told(lambda settings=settings: ss.plan(rows=rows, **settings))
+            assert told(lambda settings=settings: ss.release(pa.table(values), **settings)) == planned
 
 
 @pytest.mark.parametrize("fit", ["maximum entropy", "linear program"])

@@ -214,9 +214,11 @@ TRUTHS = ["true", "FALSE", " Yes ", "no", "1", "0", "2", "", None, "maybe", "1.0
 
 def test_words_for_true_and_false():
     unit = ss.Boolean().to_unit(np.array(TRUTHS, dtype=object)).tolist()
-    assert unit == [1, -1, 1, -1, 1, -1, 0, 0, 0, 0, 1]
-    assert ss.Boolean().to_unit(np.array([0.0, 1.0, 0.5, np.nan])).tolist() == [-1, 1, 0, 0]
-    assert ss.Boolean().to_unit(pa.array([0, 1, 7, None])).tolist() == [-1, 1, 0, 0]
+    assert unit == [1, -1, 1, -1, 1, -1, -1, -1, -1, -1, 1]
+    nullable = ss.Boolean(nullable=True).to_unit(np.array(TRUTHS, dtype=object)).tolist()
+    assert nullable == [1, -1, 1, -1, 1, -1, 0, 0, 0, 0, 1]
+    assert ss.Boolean().to_unit(np.array([0.0, 1.0, 0.5, np.nan])).tolist() == [-1, 1, -1, -1]
+    assert ss.Boolean().to_unit(pa.array([0, 1, 7, None])).tolist() == [-1, 1, -1, -1]
 
 
 @pytest.mark.parametrize(

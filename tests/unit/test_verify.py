@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth.cli import app
 from smoothsynth.release import as_text, sha256
+from smoothsynth.synthesis.contradictions import remarks
 from smoothsynth.verify.evidence import read_evidence
 from smoothsynth.verify.hockey_stick import gaussian_delta_by_integral
 
@@ -274,16 +275,25 @@ def test_rows_that_cannot_be_read_leave_the_other_checks(make):
     assert ss.verify(folder)["views"].outcome == "passed"
 
 
-def test_other_rows_within_the_bounds_are_worth_a_warning(make):
+def test_other_rows_that_contradict_the_moments_fail_unless_the_outcome_says_so(make):
     folder = make()
     rng = np.random.default_rng(1)
     other_rows(folder, lambda t: pa.table({"age": rng.uniform(0, 120, 400), "income": rng.uniform(0, 1e6, 400),
                                            "visits": rng.integers(0, 21, 400)}))  # fmt: skip
     redraw(folder)
     found = ss.verify(folder)
+    assert found["moments"].sentence == "The outcome does not say what rows and moments show of each other."
+    assert found["reproduction"].outcome == "warning"
+    receipt = json.loads((folder / "receipt.json").read_text(encoding="utf-8"))
+    loaded = ss.load(folder)
+    unit = loaded.schema.to_unit({name: loaded.to_arrow()[name] for name in loaded.schema.names})
+    receipt["fit"]["outcome"] += f" {remarks(loaded.schema, loaded.moments, unit)}"
+    (folder / "receipt.json").write_text(as_text(receipt), encoding="utf-8")
+    redraw(folder)
+    found = ss.verify(folder)
     assert found.passed
     assert found["moments"].outcome == "warning"
-    assert found["reproduction"].outcome == "warning"
+    assert "'income'" in found["moments"].sentence
 
 
 def test_one_changed_row_is_not_what_the_seed_draws(make):

@@ -19,6 +19,8 @@ from smoothsynth.designs.shape import Shape
 from smoothsynth.errors import PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from smoothsynth.designs.shape import Stages
     from smoothsynth.privacy import Budget
     from smoothsynth.schema import Schema
@@ -51,7 +53,10 @@ def auto_design(
             "candidates and fit as they are, or leave out chosen_pairs."
         )
     shape, lean = Shape.of(schema), FOCUSES[focus]
-    stages = pure_stages(shape, rows, budget.epsilon, rows_per_person=rows_per_person, lean=lean, weighed=weighed)
+
+    def pure() -> Stages:
+        return pure_stages(shape, rows, budget.epsilon, rows_per_person=rows_per_person, lean=lean, weighed=weighed)
+
     if budget.delta:
         normal = gaussian_stages(
             shape,
@@ -63,10 +68,20 @@ def auto_design(
             chosen=chosen,
             weighed=weighed,
         )
-        if chosen or gaussian or _gaussian_is_better(normal, stages, shape, rows):
-            stages = normal
+        stages = normal if chosen or gaussian else _better(normal, pure, shape, rows)
+    else:
+        stages = pure()
     looks, measurements = zip(*stages, strict=True)
     return Design(measurements, "model", size, "maximum entropy", looks=looks)
+
+
+def _better(gaussian: Stages, pure: Callable[[], Stages], shape: Shape, rows: int) -> Stages:
+    """Return the better plan of the two; a pure one whose noise would be finer than the lattice is none."""
+    try:
+        other = pure()
+    except PlanError:
+        return gaussian
+    return gaussian if _gaussian_is_better(gaussian, other, shape, rows) else other
 
 
 def _gaussian_is_better(gaussian: Stages, pure: Stages, shape: Shape, rows: int) -> bool:

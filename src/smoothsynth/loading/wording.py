@@ -40,7 +40,7 @@ def strange_sentences(stated: Stated, measured: Measured) -> Iterator[str]:
 
     The purposes of a search follow from its schema.
     """
-    if not is_outcome(stated.facts["fit"]["outcome"]):
+    if not is_outcome(stated.facts["fit"]["outcome"], stated.receipt.schema.names):
         yield "The outcome of the fit must be one of the sentences that say how a fit ended; it is another."
     for number, noisy in enumerate((*measured.moments, *measured.earlier), start=1):
         if not is_purpose(noisy.measurement.purpose):

@@ -15,12 +15,15 @@ from smoothsynth.report.embedding import Embedding, embed
 from smoothsynth.report.limits import Limit, limits
 from smoothsynth.report.questions import Question, questions
 from smoothsynth.report.spending import Spending, spending
+from smoothsynth.synthesis.contradictions import contradictions
+from smoothsynth.synthesis.unmatched import unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from smoothsynth.release import Receipt
+    from smoothsynth.synthesis.contradictions import Contradiction
 
 
 MOST_COLUMNS = 100
@@ -40,6 +43,8 @@ class Contents:
     questions: tuple[Question, ...]
     spending: tuple[Spending, ...]
     limits: tuple[Limit, ...]
+    unmatched: Mapping[str, float]
+    contradictions: tuple[Contradiction, ...]
     hashes: Mapping[str, str]
     answering: Mapping[str, Any]
 
@@ -67,6 +72,8 @@ def _gathered(release: Release, hashes: Mapping[str, str]) -> Contents:
         questions=questions(release, drawn, found),
         spending=spending(release),
         limits=limits(release, found),
+        unmatched=unmatched(release.schema, release.moments),
+        contradictions=contradictions(release.schema, release.moments, release.unit_rows()),
         hashes=dict(hashes),
         answering=facts,
     )

@@ -13,6 +13,7 @@ from smoothsynth.privacy import exceeding_probability
 from smoothsynth.report import closing
 from smoothsynth.report.owner import NOT_FOR_RELEASE
 from smoothsynth.report.tables import MINUS, count, figure, table
+from smoothsynth.report.warnings import warnings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,7 @@ def texts(contents: Contents, comparison: Comparison | None) -> dict[str, str]:
         **_head(contents, owner=owner),
         "ask_hidden": "" if contents.shapes else " hidden",
         "held_note": escape(_held_note(contents)),
+        "warnings": warnings(contents),
         "language": escape(_language()),
         "questions_intro": _questions_intro(contents, owner=owner),
         "questions": _questions(contents.questions, comparison),

@@ -45,7 +45,7 @@ class Boolean:
         return {"type": self.kind, **({"nullable": True} if self.nullable else {})}
 
     def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Map false to -1 and true to +1; what is neither goes to the centre."""
+        """Map false to -1 and true to +1; what is neither counts as false, or, if nullable, goes to the centre."""
         return value.to_unit(value.plain(values, self.kind), self)
 
     def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.bool_]:

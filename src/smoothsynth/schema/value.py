@@ -69,13 +69,25 @@ def plain(values: Any, kind: str) -> NDArray[np.float64]:
 
 
 def to_unit(numbers: NDArray[np.float64], column: Valued) -> NDArray[np.float64]:
-    """Map numbers to [-1, 1]; NaN goes to 0."""
+    """Map numbers to [-1, 1]; NaN goes to 0, or to the lower one of two values if it is not counted as missing.
+
+    A column of two values has no others: a row between them would contradict all that is concluded from that.
+    """
+    if has_two_values(column):
+        middle = sum(column.bounds) / 2.0
+        return np.where(np.isnan(numbers) & column.nullable, 0.0, np.where(numbers > middle, 1.0, -1.0))
     lower, upper = column.bounds
     transform = column.map
     if transform is None:
         return bounds.to_unit(numbers, lower, upper)
     with np.errstate(invalid="ignore"):
         return bounds.to_unit(transform.up(np.clip(numbers, lower, upper)), *_ends(transform, lower, upper))
+
+
+def has_two_values(column: Valued) -> bool:
+    """Whether a column has two values, false and true or two whole numbers, and so no place between its bounds."""
+    lower, upper = column.bounds
+    return column.kind != "number" and upper - lower == 1.0
 
 
 @functools.lru_cache(maxsize=256)

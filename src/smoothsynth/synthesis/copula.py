@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _FEWEST_SIMULATED, MOST_SIMULATED = 3_000, 40_000
 _ROUNDS = 8
 _LEAST_EIGENVALUE = 0.02
+# All rows of the model may have the same value in a column.
+_TINY = 1e-300
 # Up to about this noise of a correlation, rows are to have the ones that were believed, whatever their lengths.
 _CLEAR = 0.05
 
@@ -127,7 +129,7 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
         lacking = target.worth * (seen.means - means) + (1.0 - target.worth) * (start.means() - columns.means()) / units
         first = first + 0.8 * lacking * units / start.deviations()
         short = target.lacking_squares(squares, known=(before - second) * expected)
-        second = np.clip(second * np.clip(1.0 + short / squares, 0.6, 1.6) ** 0.7, 0.01, FAR**2)
+        second = np.clip(second * np.clip(1.0 + short / np.maximum(squares, _TINY), 0.6, 1.6) ** 0.7, 0.01, FAR**2)
         variances = np.maximum(np.diag(covariance), 1e-12)
         change = target.correlation - covariance / np.sqrt(np.outer(variances, variances))
         correlation = nearest_correlation(correlation + change * free)

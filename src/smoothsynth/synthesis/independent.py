@@ -79,6 +79,8 @@ class _Dual:
     def densities(self, dual: Array) -> tuple[Array, Array]:
         """Return log normalisers and masses of all coordinates."""
         logits = np.einsum("dk,dkg->dg", self.links @ dual, self.bases)
+        # An impossible cell is no top: all others could be 0 beside it.
+        logits[self.base == 0.0] = -np.inf
         top = logits.max(axis=1, keepdims=True)
         masses = self.base * np.exp(logits - top)
         total = masses.sum(axis=1, keepdims=True)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from smoothsynth.sentences import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DENSITIES = "The densities of {} columns agree with the noisy moments within their noise."
 ROUGH_DENSITIES = (
@@ -25,9 +31,34 @@ NOT_NEAREST = (
     "weights are usable with that error. Ask for a larger tolerance, fewer moments, or the maximum-entropy fit."
 )
 
+# Remarks, after what the fit reached: what the released numbers tell of the rows.
+UNMATCHED = "About {share} of the cells of {column} are no level: give it an `other`, or make it nullable."
+CONTRADICTED = "But the rows contradict what was released about {columns}: do not use them for that."
+
 _ALL = (DENSITIES, ROUGH_DENSITIES, FLATTEST, HARMLESS, FAR, NEAREST, NOT_NEAREST)
 
 
-def is_outcome(text: str) -> bool:
-    """Whether a text is the outcome of some fit."""
-    return any(fits(text, template) for template in _ALL)
+def is_outcome(text: str, names: Iterable[str]) -> bool:
+    """Whether a text is the outcome of some fit, with or without remarks about columns of these names."""
+    reached = without_remarks(text, names)
+    return any(fits(reached, template) for template in _ALL)
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as remarks have it."""
+    return f"{name!r:.60}"
+
+
+def without_remarks(text: str, names: Iterable[str]) -> str:
+    """Return what a fit reached, without the remarks about columns of these names that may follow it."""
+    name = f"(?:{'|'.join(re.escape(quoted(name)) for name in names)})"
+    several = rf"{name}(?: with {name})*"
+    unmatched = _pattern(UNMATCHED, share=r"\d{1,3}\.\d%", column=name)
+    contradicted = _pattern(CONTRADICTED, columns=rf"{several}(?:, {several})*(?: and [\d,]{{1,20}} more)?")
+    return re.sub(rf"(?: {unmatched})*(?: {contradicted})?\Z", "", text, count=1, flags=re.ASCII)
+
+
+def _pattern(template: str, **slots: str) -> str:
+    """Return what a template gives with a pattern in each of its {slots}."""
+    parts = re.split(r"\{(\w+)\}", template)
+    return "".join(slots[part] if i % 2 else re.escape(part) for i, part in enumerate(parts))

@@ -6,6 +6,8 @@ that is missing a moment of the coordinate is  b = (1 - p) E[phi | there] + p ph
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,16 +24,42 @@ if TYPE_CHECKING:
 
 # Where almost everything seems to be missing, noise would be blown up beyond all use.
 _MOST_MISSING = 0.9
+# So many deviations below 1 is not noise: some cells are no level.
+_BEYOND_NOISE = 4.0
 
 
 def learn_shares(columns: Columns, released: Sequence[NoisyMoments]) -> Columns:
-    """Set the shares of all levels and marks to their moments; levels add up to at most 1."""
+    """Set the shares of all levels and marks to their moments; levels add up to at most 1.
+
+    Where they tell that some cells are no level of a category, rows may have none of it from then on.
+    """
+    groups = columns.groups
+    lacking = unmatched_shares(groups.levels, released)
+    whole = tuple(own and not share for own, share in zip(groups.whole, lacking, strict=True))
+    columns = replace(columns, groups=replace(groups, whole=whole))
     return _with_nearest(columns, {mark: share for mark, (share, _) in measured_shares(columns, released).items()})
+
+
+def unmatched_shares(groups: Sequence[tuple[int, ...]], released: Sequence[NoisyMoments]) -> tuple[float, ...]:
+    """Return, for the levels of each category, the share of rows that have none: 0 where noise explains what is left of 1."""
+    known = _shares_of([c for group in groups for c in group], released)
+
+    def lacking(group: tuple[int, ...]) -> float:
+        if not all(c in known for c in group):
+            return 0.0
+        left = 1.0 - sum(known[c][0] for c in group)
+        return min(left, 1.0) if left > _BEYOND_NOISE * math.hypot(*(known[c][1] for c in group)) else 0.0
+
+    return tuple(map(lacking, groups))
 
 
 def measured_shares(columns: Columns, released: Sequence[NoisyMoments]) -> dict[int, tuple[float, float]]:
     """Return the share of each level and mark that was released, weighted by 1/noise^2, and its noise."""
-    sums = {mark: np.zeros(2) for mark in columns.groups.marks}
+    return _shares_of(columns.groups.marks, released)
+
+
+def _shares_of(marks: Sequence[int], released: Sequence[NoisyMoments]) -> dict[int, tuple[float, float]]:
+    sums = {mark: np.zeros(2) for mark in marks}
     for noisy in released:
         for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True):
             term = feature.terms[0]

@@ -22,6 +22,7 @@ from smoothsynth.synthesis.model import empty_model
 from smoothsynth.synthesis.outcomes import DENSITIES, ROUGH_DENSITIES
 from smoothsynth.synthesis.sample import generator as seeded
 from smoothsynth.synthesis.sample import systematic
+from smoothsynth.synthesis.unmatched import opened, with_levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,6 +67,7 @@ def synthesise(
     generator = seeded(seed)
     if levels is not None:
         return _on_the_full_grid(schema, moments[0], levels, rows, generator=generator, progress=progress)
+    released, schema = schema, opened(schema, moments)
     if candidates == "ellipsoid" and subspace is not None:
         chosen = _around_the_mean(schema, moments, subspace, candidate_count, generator)
     else:
@@ -73,7 +75,7 @@ def synthesise(
     found = _weigh(schema, chosen, moments, fit, fitted, progress)
     picked = systematic(found.weights, rows, generator=generator)
     points = exact_rows(schema, chosen.points[picked], private_rows=moments[0].rows)
-    return Synthesis(points, chosen.origin, found)
+    return Synthesis(with_levels(released, points, generator=generator), chosen.origin, found)
 
 
 def _weigh(
@@ -173,7 +175,7 @@ def _on_the_full_grid(
 
 def drawn_rows(schema: Schema, model: Model, rows: int, *, generator: np.random.Generator) -> NDArray[np.float64]:  # noqa: TID251
     """Draw rows of a model as points that rows of the schema can be."""
-    points = np.clip(model.rows(rows, generator=generator), -1.0, 1.0)
+    points = with_levels(schema, np.clip(model.rows(rows, generator=generator), -1.0, 1.0), generator=generator)
     limits = model.columns.limits
     private_rows = None if limits is None else limits.private_rows
     return schema.snap(exact_rows(schema, points, private_rows=private_rows))

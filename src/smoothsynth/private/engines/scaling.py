@@ -14,6 +14,7 @@ import numpy as np
 from smoothsynth.lattice import LATTICE
 from smoothsynth.schema import Category
 from smoothsynth.schema.intervals import Intervals
+from smoothsynth.schema.value import has_two_values, to_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,15 +61,16 @@ class Scale:
         half = upper / 2 - lower / 2
         # Where the bounds land on -S and S, clipping the quotient is the same as clipping the value first:
         # rounded arithmetic is monotone. Dividing by half/S instead of half only moves an exponent.
-        ends = np.rint(column.to_unit(np.array([lower, upper])) * LATTICE)
-        self._quick = column.map is None and bool(ends[0] == -LATTICE and ends[1] == LATTICE) and half > 2.0**-900
+        ends = np.rint(to_unit(np.array([lower, upper]), column) * LATTICE)
+        straight = column.map is None and not has_two_values(column)
+        self._quick = straight and bool(ends[0] == -LATTICE and ends[1] == LATTICE) and half > 2.0**-900
         self._centre = lower / 2 + upper / 2
         self.width = half / LATTICE if self._quick else 1.0
 
     def centre(self, values: NDArray[Any], out: NDArray[np.float64]) -> None:
         """Write what is to be divided by `width`."""
         if not self._quick:
-            np.multiply(self._column.to_unit(values.astype(np.float64)), LATTICE, out=out)
+            np.multiply(to_unit(values.astype(np.float64), self._column), LATTICE, out=out)
         elif values.dtype == np.float64:
             np.subtract(values, self._centre, out=out)
         else:
