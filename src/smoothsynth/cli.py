@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +16,9 @@ from smoothsynth.cli_paper import paper
 from smoothsynth.cli_report import report
 from smoothsynth.cli_update import update
 from smoothsynth.cli_verify import sql, verify
-from smoothsynth.commands import console, in_words, progress_bar
+from smoothsynth.commands import EXIT_CODES, in_words, progress_bar, say, say_json, show
 from smoothsynth.errors import SchemaError
+from smoothsynth.terminal import never_fail_to_encode
 from smoothsynth.version import VERSION
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ app = typer.Typer(
     help="Publish a synthetic table with a differential-privacy guarantee, such that every smooth question "
     "(means, kernel averages, regression scores) has nearly the same answer on it.\n\n"
     "Start with **smoothsynth demo**; for your own table: **schema**, then **plan**, then **release**.",
+    epilog=EXIT_CODES,
 )
 
 app.add_typer(paper, name="paper")
@@ -89,7 +91,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, n
 
 def _version(value: bool) -> None:  # noqa: FBT001
     if value:
-        typer.echo(f"smoothsynth {VERSION}")
+        say(f"smoothsynth {VERSION}")
         raise typer.Exit
 
 
@@ -120,10 +122,10 @@ def schema(
 
     text = draft_schema(data)
     if output is None:
-        typer.echo(text, nl=False)
+        say(text, nl=False)
         return
     _write_new(output, text, force=force)
-    typer.echo(f"Wrote {output}. Fill in the bounds, then run: smoothsynth plan --schema {output} --rows N --epsilon 1")
+    say(f"Wrote {output}. Fill in the bounds, then run: smoothsynth plan --schema {output} --rows N --epsilon 1")
 
 
 @app.command()
@@ -180,13 +182,13 @@ def plan(
             "rows": needed_rows(described, target_error, epsilon=epsilon, **choices),
         }
     if as_json:
-        typer.echo(json.dumps({**made.as_dict(), **({"needed": needed} if needed else {})}, indent=1))
+        say_json({**made.as_dict(), **({"needed": needed} if needed else {})})
         return
-    console().print(plan_view(made))
+    show(plan_view(made))
     if needed:
         enough = f"epsilon {needed['epsilon']:.3g}" if needed["epsilon"] else "no epsilon up to 100"
         many = f"{needed['rows']:,} rows" if needed["rows"] else "no number of rows that can be measured"
-        typer.echo(
+        say(
             f"\nFor noise of at most {target_error:g} on all of these: {enough} with {rows:,} rows, "
             f"or {many} with epsilon {epsilon:g}."
         )
@@ -293,28 +295,28 @@ def demo(
 
     with progress_bar(quiet=quiet) as progress:
         lines = tell(output, epsilon=epsilon, progress=progress)
-    for line in lines:
-        console().print(line)
+    show(*lines)
 
 
 def main() -> None:
     """Run the command line."""
+    never_fail_to_encode(sys.stdout, sys.stderr)
     app()
 
 
 def _report(made: Release, output: Path, *, quiet: bool, as_json: bool) -> None:
     receipt = made.receipt
     if as_json:
-        typer.echo(json.dumps({"folder": str(output), **receipt.as_dict()}, indent=1, ensure_ascii=False))
+        say_json({"folder": str(output), **receipt.as_dict()})
         return
     if quiet:
         return
-    screen = console()
-    screen.print(f"Wrote {output}: {receipt.synthetic_rows:,} synthetic rows x {len(receipt.schema.names)} columns.")
-    screen.print(receipt.promise())
-    for charge in receipt.charges:
-        screen.print(f"  - {receipt.in_words(charge)}")
-    screen.print(f"Fit: {receipt.outcome}")
+    show(
+        f"Wrote {output}: {receipt.synthetic_rows:,} synthetic rows x {len(receipt.schema.names)} columns.",
+        receipt.promise(),
+        *(f"  - {receipt.in_words(charge)}" for charge in receipt.charges),
+        f"Fit: {receipt.outcome}",
+    )
 
 
 def _write_new(path: Path, text: str, *, force: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from smoothsynth.commands import console, in_words, progress_bar
+from smoothsynth.commands import in_words, progress_bar, say, show
 from smoothsynth.errors import DataError
 
 paper = typer.Typer(
@@ -45,7 +45,7 @@ def tables(
     if not found:
         raise DataError(f"None of {', '.join(missing)} is in {folder}. Name the folder with --data.")
     for name in missing:
-        typer.echo(f"skipped: {name} is not in {folder}", err=True)
+        say(f"skipped: {name} is not in {folder}", err=True)
     rounds, queries = (3, 1_000) if quick else (rounds, queries)
     with progress_bar(quiet=False) as report:
         results = run(
@@ -56,16 +56,14 @@ def tables(
             progress=(lambda done, total, text: report(text, done, total)) if report else None,
         )
     made = result_tables(results)
-    screen = console(width=170)
-    for table in made:
-        screen.print(as_terminal_table(table))
+    show(*map(as_terminal_table, made), width=170)
     note = (
         f"{rounds} rounds, {queries:,} queries per sigma. Runs as printed are not private and have no receipt; like the "
         "paper's figures they scale columns by the data's own range, the private runs and baselines by public bounds, so "
         "only on CRM (where both are 0 to 1) are the queries the same."
     )
     (output / "tables.html").write_text(as_page(made, note=note), encoding="utf-8")
-    typer.echo(f"{note} Wrote {output / 'results.csv'} and {output / 'tables.html'}.")
+    say(f"{note} Wrote {output / 'results.csv'} and {output / 'tables.html'}.")
 
 
 @paper.command()
@@ -86,5 +84,5 @@ def rates(
             output=output,
             progress=(lambda done, total, text: report(text, done, total)) if report else None,
         )
-    typer.echo(found.text())
-    typer.echo(f"Wrote {output / 'rates.csv'}, {output / 'slopes.csv'} and {output / 'rates.svg'}.")
+    say(found.text())
+    say(f"Wrote {output / 'rates.csv'}, {output / 'slopes.csv'} and {output / 'rates.svg'}.")

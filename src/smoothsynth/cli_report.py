@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from smoothsynth.commands import in_words
+from smoothsynth.commands import in_words, say
 from smoothsynth.errors import ReleaseError
 
 
@@ -53,7 +53,7 @@ def report(
             questions=[on_columns(question) for question in said.questions],
         )
     _write(output, render(said, comparison), mode=0o644 if comparison is None else 0o600)
-    typer.echo(f"Wrote {output}." if comparison is None else f"Wrote {output}. It is NOT FOR RELEASE.")
+    say(f"Wrote {output}." if comparison is None else f"Wrote {output}. It is NOT FOR RELEASE.")
 
 
 def _check_place(output: Path, folder: Path, *, force: bool) -> None:
