@@ -17,7 +17,8 @@ from smoothsynth.cli_report import report
 from smoothsynth.cli_update import update
 from smoothsynth.cli_verify import sql, verify
 from smoothsynth.commands import EXIT_CODES, in_words, progress_bar, say, say_json, show
-from smoothsynth.errors import SchemaError
+from smoothsynth.errors import ReleaseError, SchemaError
+from smoothsynth.folder import why_not_new, write_whole
 from smoothsynth.terminal import never_fail_to_encode
 from smoothsynth.version import VERSION
 
@@ -120,6 +121,8 @@ def schema(
     """
     from smoothsynth.private.draft import draft_schema
 
+    if output is not None and not force and (problem := why_not_new(output)):
+        raise SchemaError(problem + (" Or replace it with --force." if output.is_file() else ""))
     text = draft_schema(data)
     if output is None:
         say(text, nl=False)
@@ -241,11 +244,12 @@ def release(
 
     Example:  **smoothsynth release patients.csv --schema schema.toml --epsilon 1 -o out/**
     """
-    from smoothsynth.folder import write_whole
     from smoothsynth.pipeline import release as make_release
     from smoothsynth.schema import Schema
 
     described = Schema.load(schema)
+    if keep is not None and keep.absolute() == output.absolute():
+        raise ReleaseError(f"{output} cannot be the release folder and the file of the kept sums. Name another file.")
     with write_whole(output, force=force) as folder:
         with progress_bar(quiet=quiet or as_json) as progress:
             made = make_release(

@@ -8,7 +8,8 @@ from typing import Annotated, Optional
 import typer
 
 from smoothsynth.commands import in_words, progress_bar, say, show
-from smoothsynth.errors import DataError
+from smoothsynth.errors import DataError, ReleaseError
+from smoothsynth.folder import why_not_beside
 
 paper = typer.Typer(
     no_args_is_help=True,
@@ -47,6 +48,7 @@ def tables(
     for name in missing:
         say(f"skipped: {name} is not in {folder}", err=True)
     rounds, queries = (3, 1_000) if quick else (rounds, queries)
+    _make_folder(output)
     with progress_bar(quiet=False) as report:
         results = run(
             found,
@@ -78,6 +80,7 @@ def rates(
     """
     from smoothsynth.paper.rates import run_rates
 
+    _make_folder(output)
     with progress_bar(quiet=False) as report:
         found = run_rates(
             quick=quick,
@@ -86,3 +89,12 @@ def rates(
         )
     say(found.text())
     say(f"Wrote {output / 'rates.csv'}, {output / 'slopes.csv'} and {output / 'rates.svg'}.")
+
+
+def _make_folder(output: Path) -> None:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError):
+        raise ReleaseError(f"{output} must be a folder, and none can be made there. Choose another place.") from None
+    if problem := why_not_beside(output / "results.csv"):
+        raise ReleaseError(problem)

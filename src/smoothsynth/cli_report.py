@@ -11,6 +11,7 @@ import typer
 
 from smoothsynth.commands import in_words, say
 from smoothsynth.errors import ReleaseError
+from smoothsynth.folder import why_not_beside, why_not_new
 
 
 @in_words
@@ -66,6 +67,9 @@ def _check_place(output: Path, folder: Path, *, force: bool) -> None:
         raise ReleaseError(f"{output} is a folder. Name a file, such as {output / 'report.html'}.")
     if place.exists() and not force:
         raise ReleaseError(f"{output} exists already. Choose another name, or replace it with --force.")
+    problem = why_not_beside(output) if place.exists() and not output.is_symlink() else why_not_new(output)
+    if problem:
+        raise ReleaseError(problem)
 
 
 def _write(output: Path, text: str, *, mode: int) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from smoothsynth.errors import SmoothsynthError, StudyError
 from smoothsynth.moments import NoisyMoments
 from smoothsynth.plan import Plan, plan
-from smoothsynth.private.sites.files import write_new
+from smoothsynth.private.sites.files import check_new, write_new
 from smoothsynth.private.sites.requests import read_json, read_request
 from smoothsynth.stages import Stages
 
@@ -77,6 +77,11 @@ def read_moments(folder: str | Path) -> list[NoisyMoments]:
         except (SmoothsynthError, KeyError, TypeError, ValueError, AttributeError):
             raise StudyError(f"{path} is damaged. Put back a copy: drawing the noise again would cost again.") from None
     return found
+
+
+def check_moments(folder: str | Path, *, number: int) -> None:
+    """Find out that what a round releases could not be written, before its noise is drawn."""
+    check_new(_moments_path(folder, number))
 
 
 def write_moments(folder: str | Path, noisy: NoisyMoments, *, number: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import PlanError, StudyError
 from smoothsynth.federated.folder import (
+    check_moments,
     open_request,
     read_moments,
     read_study,
@@ -180,6 +181,7 @@ def _add_round(
     account = None if ledger is None else StudyAccount(ledger, study, covered=number > 1)
     if account is not None:
         account.refuse()
+    check_moments(folder, number=number)
     answered = Answered(request, add_answers(request, files, key=key))
     spending = Ledger(study.budget, upon=account)
     for earlier in stages.moments:
