@@ -159,10 +159,10 @@ def _sync(folder: Path) -> None:
     for file in folder.iterdir():
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Put the names in a folder on the disk, where folders can be opened."""
     if not _LOCKS:
         return
@@ -186,7 +186,7 @@ def _replace(staging: Path, target: Path, held: contextlib.ExitStack, *, force: 
         if old.is_dir():
             old.rename(target)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
     if old.is_dir():
         # The name .old stands for a whole release; what is half removed must not have it.
         with contextlib.suppress(OSError):

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from smoothsynth.errors import StudyError
-from smoothsynth.folder import why_not_beside, why_not_new
+from smoothsynth.folder import sync_folder, why_not_beside, why_not_new
 
 MOST_BYTES = 256 * 2**20
 
@@ -30,6 +30,7 @@ def write_new(path: str | Path, text: str, *, private: bool, replace: bool = Fal
             Path(staging).replace(path)
         else:
             _place(Path(staging), path)
+        sync_folder(path.parent)
     except FileExistsError:
         raise StudyError(f"{path} exists already; it is not replaced. Choose another name.") from None
     except OSError as error:
