@@ -15,12 +15,12 @@ from smoothsynth.discovery.design import plan_discovery
 from smoothsynth.errors import PlanError
 from smoothsynth.moments import FULL_WEIGHT, MOST_ROWS, Measurement
 from smoothsynth.privacy import Budget, Charge, compose
+from smoothsynth.schema import Schema
 from smoothsynth.schema.closing import assumed
 
 if TYPE_CHECKING:
     from smoothsynth.designs.design import Design
     from smoothsynth.discovery.design import Discovery
-    from smoothsynth.schema import Schema
     from smoothsynth.subspace import SubspaceMeasurement
 
 METHODS = ("auto", "paper")
@@ -169,6 +169,7 @@ def plan(
     place of the shapes of all pairs; by default this is done in wide tables where the number of rows allows it, 0 is never.
     """
     budget = Budget(epsilon, delta)
+    _check_schema(schema)
     known = assumed(schema)
     _check_counts(known, rows, synthetic_rows=synthetic_rows, rows_per_person=rows_per_person, smoothness=smoothness)
     _check_choice("method", method, METHODS)
@@ -256,6 +257,11 @@ def plan_found(planned: Plan, schema: Schema, **choices: Any) -> Plan:
     left = planned.budget.epsilon - compose(spent, delta=planned.budget.delta).epsilon
     made = plan(schema, planned.rows, epsilon=left, method=planned.method, **choices)
     return replace(made, budget=planned.budget, discovery=planned.discovery)
+
+
+def _check_schema(schema: object) -> None:
+    if not isinstance(schema, Schema):
+        raise PlanError(f"The schema must be a Schema, not a {type(schema).__name__}; a file is read with Schema.load.")
 
 
 def _candidates_for(design: Design) -> tuple[str, ...]:
