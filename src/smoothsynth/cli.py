@@ -110,6 +110,9 @@ def _root(
 def schema(
     data: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it [default: print].")] = None,
+    names: Annotated[
+        str | None, typer.Option(help="The names of the columns, such as a,b,c, if the first line of a CSV has none.")
+    ] = None,
     force: ForceOption = False,
 ) -> None:
     """Draft a schema file: names and types from the file, bounds left for you to fill in.
@@ -123,7 +126,7 @@ def schema(
 
     if output is not None and not force and (problem := why_not_new(output)):
         raise SchemaError(problem + (" Or replace it with --force." if output.is_file() else ""))
-    text = draft_schema(data)
+    text = draft_schema(data, names=None if names is None else [name.strip() for name in names.split(",")])
     if output is None:
         say(text, nl=False)
         return
