@@ -20,7 +20,7 @@ LAYERS = [
     ["view", "choice"],
     ["moments"],
     ["subspace", "discovery"],
-    ["designs", "study"],
+    ["designs", "study", "spreadsheet"],
     ["private", "synthesis", "plan", "release"],
     ["forecast", "needs", "loading", "stages", "answer", "sampling", "notebook"],
     ["pipeline", "verify", "sql", "report"],
