@@ -96,37 +96,38 @@ def racing(place: Path, times: int) -> Tally:
 
 
 def disk_full(place: Path, times: int) -> Tally:
-    """Make releases with less and less space: on a small disk in memory, or else with a limit on the size of files."""
-    small = place / "small"
+    """Make releases with less space than they need: on a small disk in memory, or else with a limit on the size of files."""
+    small, files = place / "small", _written(Site(place, rows=FEW_ROWS, work=place / "roomy"))
     small.mkdir()
-    mounted = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4m none "$0" && exec "$@"']
+    size = f"size={2 * sum(files)}"
+    mounted = ["unshare", "--map-root-user", "--mount", "sh", "-c", f'mount -t tmpfs -o {size} none "$0" && exec "$@"']
     inside = [sys.executable, "-m", "benchmarks.faults", "--inside", str(place), "--kills", str(times)]
     try:
         ran = subprocess.run([*mounted, str(small), *inside], cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        return files_limited(Site(place, rows=FEW_ROWS, work=small / "work"), times)
+        return files_limited(Site(place, rows=FEW_ROWS, work=small / "work"), times, largest=max(files))
     return Tally(**json.loads(ran.stdout))
 
 
 def on_small_disk(place: Path, times: int) -> Tally:
-    """Fill the disk that is mounted at `place`/small but for a few kilobytes, again and again."""
-    tally = Tally("disk full", note="a disk of 4 MB")
+    """Fill the disk that is mounted at `place`/small but for a part of its space, again and again."""
     site, filler = Site(place, rows=FEW_ROWS, work=place / "small" / "work"), place / "small" / "filler"
-    for kilobytes in np.unique(np.geomspace(1, 3_900, times).astype(int)) - 1:
-        disk = os.statvfs(site.work)
-        filler.write_bytes(bytes(max(0, disk.f_bavail * disk.f_frsize - 1024 * int(kilobytes))))
+    kilobytes = _free(site.work) // 1024
+    tally = Tally("disk full", note=f"a disk of {kilobytes:,} KB, twice what a release takes")
+    for left in np.unique(np.geomspace(1, kilobytes, times).astype(int)) - 1:
+        filler.write_bytes(bytes(max(0, _free(site.work) - 1024 * int(left))))
         process, reading = site.start()
         process.wait(PATIENCE)
         filler.unlink()
-        _explained(site.end(process, reading, tally), process, f"{kilobytes} KB", tally)
+        _explained(site.end(process, reading, tally), process, f"{left} KB", tally)
     site.undisturbed(tally)
     return tally
 
 
-def files_limited(site: Site, times: int) -> Tally:
+def files_limited(site: Site, times: int, *, largest: int) -> Tally:
     """Limit the size of files, which writers see as an error of the same kind as a full disk."""
     tally = Tally("disk full", note="a limit on the size of files")
-    for size in np.geomspace(1_000, 400_000, times):
+    for size in np.geomspace(1_000, 2 * largest, times):
         limits = (int(size), int(size))
         process, reading = site.start(
             preexec_fn=lambda limits=limits: resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -134,6 +135,18 @@ def files_limited(site: Site, times: int) -> Tally:
         _explained(site.end(process, reading, tally), process, f"{size:.0f} bytes", tally)
     site.undisturbed(tally)
     return tally
+
+
+def _written(site: Site) -> list[int]:
+    """Return the sizes of the files that a release writes where there is space."""
+    kept = site.work / "kept"
+    site.undisturbed(Tally("none"), keep=kept)
+    return [path.stat().st_size for path in (site.ledger, *kept.iterdir())]
+
+
+def _free(folder: Path) -> int:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def _explained(complaint: str, process: subprocess.Popen, what: str, tally: Tally) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +16,10 @@ from smoothsynth.cli_paper import paper
 from smoothsynth.cli_report import report
 from smoothsynth.cli_update import update
 from smoothsynth.cli_verify import sql, verify
-from smoothsynth.commands import console, in_words, progress_bar
-from smoothsynth.errors import SchemaError
+from smoothsynth.commands import EXIT_CODES, in_words, progress_bar, say, say_json, show
+from smoothsynth.errors import ReleaseError, SchemaError
+from smoothsynth.folder import why_not_new, write_whole
+from smoothsynth.terminal import never_fail_to_encode
 from smoothsynth.version import VERSION
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ app = typer.Typer(
     help="Publish a synthetic table with a differential-privacy guarantee, such that every smooth question "
     "(means, kernel averages, regression scores) has nearly the same answer on it.\n\n"
     "Start with **smoothsynth demo**; for your own table: **schema**, then **plan**, then **release**.",
+    epilog=EXIT_CODES,
 )
 
 app.add_typer(paper, name="paper")
@@ -89,7 +92,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, n
 
 def _version(value: bool) -> None:  # noqa: FBT001
     if value:
-        typer.echo(f"smoothsynth {VERSION}")
+        say(f"smoothsynth {VERSION}")
         raise typer.Exit
 
 
@@ -107,6 +110,9 @@ def _root(
 def schema(
     data: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it [default: print].")] = None,
+    names: Annotated[
+        str | None, typer.Option(help="The names of the columns, such as a,b,c, if the first line of a CSV has none.")
+    ] = None,
     force: ForceOption = False,
 ) -> None:
     """Draft a schema file: names and types from the file, bounds left for you to fill in.
@@ -118,12 +124,14 @@ def schema(
     """
     from smoothsynth.private.draft import draft_schema
 
-    text = draft_schema(data)
+    if output is not None and not force and (problem := why_not_new(output)):
+        raise SchemaError(problem + (" Or replace it with --force." if output.is_file() else ""))
+    text = draft_schema(data, names=None if names is None else [name.strip() for name in names.split(",")])
     if output is None:
-        typer.echo(text, nl=False)
+        say(text, nl=False)
         return
     _write_new(output, text, force=force)
-    typer.echo(f"Wrote {output}. Fill in the bounds, then run: smoothsynth plan --schema {output} --rows N --epsilon 1")
+    say(f"Wrote {output}. Fill in the bounds, then run: smoothsynth plan --schema {output} --rows N --epsilon 1")
 
 
 @app.command()
@@ -180,13 +188,13 @@ def plan(
             "rows": needed_rows(described, target_error, epsilon=epsilon, **choices),
         }
     if as_json:
-        typer.echo(json.dumps({**made.as_dict(), **({"needed": needed} if needed else {})}, indent=1))
+        say_json({**made.as_dict(), **({"needed": needed} if needed else {})})
         return
-    console().print(plan_view(made))
+    show(plan_view(made))
     if needed:
         enough = f"epsilon {needed['epsilon']:.3g}" if needed["epsilon"] else "no epsilon up to 100"
         many = f"{needed['rows']:,} rows" if needed["rows"] else "no number of rows that can be measured"
-        typer.echo(
+        say(
             f"\nFor noise of at most {target_error:g} on all of these: {enough} with {rows:,} rows, "
             f"or {many} with epsilon {epsilon:g}."
         )
@@ -239,11 +247,12 @@ def release(
 
     Example:  **smoothsynth release patients.csv --schema schema.toml --epsilon 1 -o out/**
     """
-    from smoothsynth.folder import write_whole
     from smoothsynth.pipeline import release as make_release
     from smoothsynth.schema import Schema
 
     described = Schema.load(schema)
+    if keep is not None and keep.absolute() == output.absolute():
+        raise ReleaseError(f"{output} cannot be the release folder and the file of the kept sums. Name another file.")
     with write_whole(output, force=force) as folder:
         with progress_bar(quiet=quiet or as_json) as progress:
             made = make_release(
@@ -293,28 +302,28 @@ def demo(
 
     with progress_bar(quiet=quiet) as progress:
         lines = tell(output, epsilon=epsilon, progress=progress)
-    for line in lines:
-        console().print(line)
+    show(*lines)
 
 
 def main() -> None:
     """Run the command line."""
+    never_fail_to_encode(sys.stdout, sys.stderr)
     app()
 
 
 def _report(made: Release, output: Path, *, quiet: bool, as_json: bool) -> None:
     receipt = made.receipt
     if as_json:
-        typer.echo(json.dumps({"folder": str(output), **receipt.as_dict()}, indent=1, ensure_ascii=False))
+        say_json({"folder": str(output), **receipt.as_dict()})
         return
     if quiet:
         return
-    screen = console()
-    screen.print(f"Wrote {output}: {receipt.synthetic_rows:,} synthetic rows x {len(receipt.schema.names)} columns.")
-    screen.print(receipt.promise())
-    for charge in receipt.charges:
-        screen.print(f"  - {receipt.in_words(charge)}")
-    screen.print(f"Fit: {receipt.outcome}")
+    show(
+        f"Wrote {output}: {receipt.synthetic_rows:,} synthetic rows x {len(receipt.schema.names)} columns.",
+        receipt.promise(),
+        *(f"  - {receipt.in_words(charge)}" for charge in receipt.charges),
+        f"Fit: {receipt.outcome}",
+    )
 
 
 def _write_new(path: Path, text: str, *, force: bool) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from smoothsynth.commands import console, in_words
+from smoothsynth.commands import in_words, say_json, show
 
 if TYPE_CHECKING:
     from smoothsynth.answer.estimate import Estimate
@@ -44,7 +43,7 @@ def answer(
 
     found = load(folder).answer(question, confidence=confidence)
     if as_json:
-        typer.echo(json.dumps({"question": question, **found.as_dict(), "in_words": found.in_words()}, indent=1))
+        say_json({"question": question, **found.as_dict(), "in_words": found.in_words()})
     else:
         _show(found)
 
@@ -59,6 +58,4 @@ def _show(found: Estimate) -> None:
     table.add_row(f"  unseen ({found.unseen_is})", f"± {found.unseen:.3g}")
     table.add_row("  sampling of rows", f"± {found.sampling:.3g}")
     table.add_row("  fit, known shift", f"{found.fit + 0.0:+.3g}")
-    screen = console()
-    screen.print(table)
-    screen.print(found.in_words(), highlight=False, markup=False)
+    show(table, found.in_words())

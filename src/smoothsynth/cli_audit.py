@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Optional
 
 import typer
 
-from smoothsynth.commands import console, in_words, progress_bar
+from smoothsynth.commands import REFUTED, in_words, progress_bar, say, say_json, show
 
 
 @in_words
@@ -22,7 +21,7 @@ def audit(
 
     Every mechanism and the whole pipeline run thousands of times on two tables that differ in one row. What tells
     the tables apart better than epsilon allows would disprove the claim. The paper's constants as printed are put
-    to the same test, and must be caught. Needs no data. The exit code is 1 if one of ours exceeds its claim, or if
+    to the same test, and must be caught. Needs no data. The exit code is 3 if one of ours exceeds its claim, or if
     a printed one escapes.
 
     Example:  **smoothsynth audit --quick**
@@ -33,17 +32,19 @@ def audit(
     with progress_bar(quiet=as_json) as progress:
         report = run.run(trials=trials or (run.QUICK_TRIALS if quick else run.TRIALS), progress=progress)
     if as_json:
-        typer.echo(json.dumps(report.as_dict(), indent=1))
+        say_json(report.as_dict())
     else:
-        screen = console(width=150)
-        screen.print(as_terminal_table(report.ours, title="Ours", verdicts=("below", "ABOVE ITS CLAIM")))
         title = "The paper's constants as printed: not private"
-        screen.print(as_terminal_table(report.printed, title=title, verdicts=("missed", "caught")))
-        typer.echo(f"{len(report.ours) + len(report.printed)} bounds in {report.seconds:.0f} s; ", nl=False)
-        typer.echo(f"the probability that any of them is too high is at most {report.alpha:g} (docs/audit.md).")
+        show(
+            as_terminal_table(report.ours, title="Ours", verdicts=("below", "ABOVE ITS CLAIM")),
+            as_terminal_table(report.printed, title=title, verdicts=("missed", "caught")),
+            width=150,
+        )
+        say(f"{len(report.ours) + len(report.printed)} bounds in {report.seconds:.0f} s; ", nl=False)
+        say(f"the probability that any of them is too high is at most {report.alpha:g} (docs/audit.md).")
     for finding in report.exceeding:
-        typer.echo(f"Error: {finding.mechanism} shows epsilon >= {finding.bound:.3f}, above its claim.", err=True)
+        say(f"Error: {finding.mechanism} shows epsilon >= {finding.bound:.3f}, above its claim.", err=True)
     for name in report.missed:
-        typer.echo(f"Error: {name} was not caught: too few trials to show anything. Give --trials.", err=True)
+        say(f"Error: {name} was not caught: too few trials to show anything. Give --trials.", err=True)
     if not report.passed:
-        raise typer.Exit(1)
+        raise typer.Exit(REFUTED)

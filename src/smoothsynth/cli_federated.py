@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from smoothsynth.commands import in_words, progress_bar
+from smoothsynth.commands import in_words, progress_bar, say
 from smoothsynth.errors import StudyError
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def key(
     from smoothsynth.federated import fingerprint, make_key
 
     public = make_key(file)
-    typer.echo(f"Wrote {file}: keep it, keep a copy in a safe place, send it to nobody.")
-    typer.echo(f"Wrote {file.with_name(file.name.removesuffix('.key') + '.pub')}: send this one.")
-    typer.echo(f"Fingerprint, to be compared by telephone: {fingerprint(public)}")
+    say(f"Wrote {file}: keep it, keep a copy in a safe place, send it to nobody.")
+    say(f"Wrote {file.with_name(file.name.removesuffix('.key') + '.pub')}: send this one.")
+    say(f"Fingerprint, to be compared by telephone: {fingerprint(public)}")
 
 
 @federated.command()
@@ -91,11 +91,9 @@ def start(
         rows_per_person=rows_per_person,
         **choices,
     )
-    typer.echo(str(verbs.status(folder)))
-    typer.echo(f"Send {request} to every site; they answer with:")
-    typer.echo(
-        f"  smoothsynth federated sum {request.name} DATA --key OWN.key --coordinator COORDINATOR.pub -o SITE-1.sealed"
-    )
+    say(str(verbs.status(folder)))
+    say(f"Send {request} to every site; they answer with:")
+    say(f"  smoothsynth federated sum {request.name} DATA --key OWN.key --coordinator COORDINATOR.pub -o SITE-1.sealed")
 
 
 @federated.command("sum")
@@ -140,9 +138,9 @@ def sums(
             progress=progress,
         )
     if not quiet:
-        typer.echo(f"Wrote {output}. It is PRIVATE: send it to the coordinator only, and delete it afterwards.")
+        say(f"Wrote {output}. It is PRIVATE: send it to the coordinator only, and delete it afterwards.")
         if ledger is None:
-            typer.echo("No ledger was named: note yourself what this study spends of your rows' budget.")
+            say("No ledger was named: note yourself what this study spends of your rows' budget.")
 
 
 @federated.command()
@@ -187,10 +185,10 @@ def add(
     if quiet:
         return
     if isinstance(made, Path):
-        typer.echo(f"Round {state.round} of {state.rounds} is released. Send {made} to every site.")
+        say(f"Round {state.round} of {state.rounds} is released. Send {made} to every site.")
     else:
-        typer.echo(f"Wrote {output}: {made.receipt.synthetic_rows:,} synthetic rows.")
-        typer.echo(made.receipt.promise())
+        say(f"Wrote {output}: {made.receipt.synthetic_rows:,} synthetic rows.")
+        say(made.receipt.promise())
 
 
 @federated.command()
@@ -202,7 +200,7 @@ def status(folder: StudyArgument) -> None:
     """
     from smoothsynth import federated as verbs
 
-    typer.echo(str(verbs.status(folder)))
+    say(str(verbs.status(folder)))
 
 
 def _sites(options: list[str]) -> dict[str, Site]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from smoothsynth.commands import console, in_words
+from smoothsynth.commands import in_words, say, say_json, show
 from smoothsynth.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -74,12 +73,12 @@ def set_total(
             rows_per_person=1 if rows_per_person is None else rows_per_person,
             pure_epsilon=pure_epsilon or 0.0,
         )
-    typer.echo(f"{file}: the total is epsilon = {epsilon:g}, delta = {delta:g}.")
+    say(f"{file}: the total is epsilon = {epsilon:g}, delta = {delta:g}.")
 
 
-@ledger.command()
+@ledger.command("show")
 @in_words
-def show(
+def show_ledger(
     file: FileArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
@@ -92,16 +91,16 @@ def show(
 
     statement = LedgerFile(file).read()
     if as_json:
-        typer.echo(json.dumps(statement.as_dict(), indent=1, ensure_ascii=False))
+        say_json(statement.as_dict())
         return
-    screen, total, (epsilon, delta) = console(), statement.total, statement.spent
-    if statement.lines:
-        screen.print(_charges_table(statement))
-    screen.print(f"Total:  epsilon = {total.epsilon:g}, delta = {total.delta:g}, {_unit(statement)}", highlight=False)
-    screen.print(f"Spent:  epsilon = {rounded_up(epsilon)}, delta = {delta:g}", highlight=False)
-    screen.print(f"Left:   {statement.left_in_words()}", highlight=False)
-    if total.delta:
-        screen.print(statement.parts_in_words(), highlight=False)
+    total, (epsilon, delta) = statement.total, statement.spent
+    show(
+        *([_charges_table(statement)] if statement.lines else []),
+        f"Total:  epsilon = {total.epsilon:g}, delta = {total.delta:g}, {_unit(statement)}",
+        f"Spent:  epsilon = {rounded_up(epsilon)}, delta = {delta:g}",
+        f"Left:   {statement.left_in_words()}",
+        *([statement.parts_in_words()] if total.delta else []),
+    )
 
 
 @ledger.command()
@@ -128,12 +127,11 @@ def export(
             "spent": document["spent"],
             "events": accounting_events(statement.charges),
         }
-    typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+    say_json(document)
 
 
 def _charges_table(statement: Statement) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     from smoothsynth.private.statement import rounded_up
 
@@ -146,8 +144,7 @@ def _charges_table(statement: Statement) -> Table:
         cost = f"epsilon {rounded_up(charge.epsilon or 0.0)}" if pure else f"multiplier {charge.multiplier:.6g}"
         cost += f", delta {charge.delta:g}" if charge.delta else ""
         when = line.time.removesuffix("+00:00").replace("T", " ")
-        # Labels are the operator's: as Text they are shown as they are, never read as markup.
-        table.add_row(when, Text(line.label), Text(charge.purpose), charge.mechanism, cost)
+        table.add_row(when, line.label, charge.purpose, charge.mechanism, cost)
     return table
 
 

@@ -7,8 +7,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from smoothsynth.commands import console, in_words, progress_bar
-from smoothsynth.errors import DataError
+from smoothsynth.commands import in_words, progress_bar, say, show
+from smoothsynth.errors import DataError, ReleaseError
+from smoothsynth.folder import why_not_beside
 
 paper = typer.Typer(
     no_args_is_help=True,
@@ -45,8 +46,9 @@ def tables(
     if not found:
         raise DataError(f"None of {', '.join(missing)} is in {folder}. Name the folder with --data.")
     for name in missing:
-        typer.echo(f"skipped: {name} is not in {folder}", err=True)
+        say(f"skipped: {name} is not in {folder}", err=True)
     rounds, queries = (3, 1_000) if quick else (rounds, queries)
+    _make_folder(output)
     with progress_bar(quiet=False) as report:
         results = run(
             found,
@@ -56,16 +58,14 @@ def tables(
             progress=(lambda done, total, text: report(text, done, total)) if report else None,
         )
     made = result_tables(results)
-    screen = console(width=170)
-    for table in made:
-        screen.print(as_terminal_table(table))
+    show(*map(as_terminal_table, made), width=170)
     note = (
         f"{rounds} rounds, {queries:,} queries per sigma. Runs as printed are not private and have no receipt; like the "
         "paper's figures they scale columns by the data's own range, the private runs and baselines by public bounds, so "
         "only on CRM (where both are 0 to 1) are the queries the same."
     )
     (output / "tables.html").write_text(as_page(made, note=note), encoding="utf-8")
-    typer.echo(f"{note} Wrote {output / 'results.csv'} and {output / 'tables.html'}.")
+    say(f"{note} Wrote {output / 'results.csv'} and {output / 'tables.html'}.")
 
 
 @paper.command()
@@ -80,11 +80,21 @@ def rates(
     """
     from smoothsynth.paper.rates import run_rates
 
+    _make_folder(output)
     with progress_bar(quiet=False) as report:
         found = run_rates(
             quick=quick,
             output=output,
             progress=(lambda done, total, text: report(text, done, total)) if report else None,
         )
-    typer.echo(found.text())
-    typer.echo(f"Wrote {output / 'rates.csv'}, {output / 'slopes.csv'} and {output / 'rates.svg'}.")
+    say(found.text())
+    say(f"Wrote {output / 'rates.csv'}, {output / 'slopes.csv'} and {output / 'rates.svg'}.")
+
+
+def _make_folder(output: Path) -> None:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError):
+        raise ReleaseError(f"{output} must be a folder, and none can be made there. Choose another place.") from None
+    if problem := why_not_beside(output / "results.csv"):
+        raise ReleaseError(problem)

@@ -9,8 +9,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from smoothsynth.commands import in_words
+from smoothsynth.commands import in_words, say
 from smoothsynth.errors import ReleaseError
+from smoothsynth.folder import why_not_beside, why_not_new
 
 
 @in_words
@@ -53,7 +54,7 @@ def report(
             questions=[on_columns(question) for question in said.questions],
         )
     _write(output, render(said, comparison), mode=0o644 if comparison is None else 0o600)
-    typer.echo(f"Wrote {output}." if comparison is None else f"Wrote {output}. It is NOT FOR RELEASE.")
+    say(f"Wrote {output}." if comparison is None else f"Wrote {output}. It is NOT FOR RELEASE.")
 
 
 def _check_place(output: Path, folder: Path, *, force: bool) -> None:
@@ -66,6 +67,9 @@ def _check_place(output: Path, folder: Path, *, force: bool) -> None:
         raise ReleaseError(f"{output} is a folder. Name a file, such as {output / 'report.html'}.")
     if place.exists() and not force:
         raise ReleaseError(f"{output} exists already. Choose another name, or replace it with --force.")
+    problem = why_not_beside(output) if place.exists() and not output.is_symlink() else why_not_new(output)
+    if problem:
+        raise ReleaseError(problem)
 
 
 def _write(output: Path, text: str, *, mode: int) -> None:

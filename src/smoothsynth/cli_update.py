@@ -7,7 +7,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from smoothsynth.commands import in_words, progress_bar
+from smoothsynth.commands import in_words, progress_bar, say
 from smoothsynth.errors import StudyError
 
 
@@ -50,7 +50,7 @@ def update(
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "key": key, "ledger": ledger}
     budget["rows_per_person"] = rows_per_person
     if cost_only:
-        typer.echo(str(update_cost(store, **budget)))
+        say(str(update_cost(store, **budget)))
         return
     if output is None:
         raise StudyError("Name the release folder to write with -o (or say --cost to see only what it would cost).")
@@ -65,9 +65,9 @@ def update(
                 synthetic_rows=size,
                 memory=memory,
                 progress=progress,
-                cost=None if quiet else lambda cost: typer.echo(str(cost)),
+                cost=None if quiet else lambda cost: say(str(cost)),
             )
         made.write_files(place, csv=csv)
     if not quiet:
-        typer.echo(f"Wrote {output}: {made.receipt.synthetic_rows:,} synthetic rows.")
-        typer.echo(made.receipt.promise())
+        say(f"Wrote {output}: {made.receipt.synthetic_rows:,} synthetic rows.")
+        say(made.receipt.promise())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smoothsynth.commands import console, in_words
+from smoothsynth.commands import REFUTED, in_words, say, say_json, show
+from smoothsynth.terminal import visible
 
 if TYPE_CHECKING:
     import pyarrow
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 FolderArgument = Annotated[Path, typer.Argument(help="The release folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
-_SIGNS = {"passed": "[green]✓[/]", "note": "[dim]·[/]", "warning": "[yellow]![/]", "failed": "[red]✗[/]"}
+_SIGNS = {"passed": ("✓", "green"), "note": ("·", "dim"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 _SHOWN = 40
 
 
@@ -30,7 +31,7 @@ def verify(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     Files and their hashes; rows against the schema; every sensitivity, noise scale and cost computed again from what was
     measured, and added up in two ways; the promise against its figures; moments against rows; and whether views and rows
-    follow from the released numbers alone. The exit code is 1 if anything is refuted.
+    follow from the released numbers alone. The exit code is 3 if anything is refuted.
 
     Example:  **smoothsynth verify out/**
     """
@@ -38,12 +39,12 @@ def verify(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     found = check_release(folder)
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
+        say_json(found.as_dict())
     else:
         _show(found)
     if not found.passed:
-        typer.echo(f"Error: {len(found.failures)} of {len(found.checks)} checks failed.", err=True)
-        raise typer.Exit(1)
+        say(f"Error: {len(found.failures)} of {len(found.checks)} checks failed.", err=True)
+        raise typer.Exit(REFUTED)
 
 
 @in_words
@@ -72,12 +73,12 @@ def sql(
         _print_csv(answer)
     elif as_json:
         rows = [[_plain(value) for value in row.values()] for row in _records(answer)]
-        typer.echo(json.dumps({"columns": answer.column_names, "rows": rows}, indent=1, ensure_ascii=False))
+        say_json({"columns": answer.column_names, "rows": rows})
     else:
-        console().print(_table(answer))
+        show(_table(answer))
         if answer.num_rows > _SHOWN:
-            typer.echo(f"{answer.num_rows - _SHOWN:,} more rows; all of them with --csv or --json.")
-    typer.echo(f"Note: {NOTE}{weights_note(release)}", err=True)
+            say(f"{answer.num_rows - _SHOWN:,} more rows; all of them with --csv or --json.")
+    say(f"Note: {NOTE}{weights_note(release)}", err=True)
 
 
 def _show(found: Verification) -> None:
@@ -86,13 +87,9 @@ def _show(found: Verification) -> None:
 
     table = Table(show_header=False, box=None, padding=(0, 1))
     for check in found.checks:
-        # Sentences can quote names from the folder: as Text they are shown as they are, never read as markup.
-        table.add_row(_SIGNS[check.outcome], check.name, Text(check.sentence))
-    screen = console()
-    screen.print(table)
-    if found.passed:
-        screen.print("Nothing was refuted. What no check can show is in docs/verify.md.")
-    screen.print(f"SHA-256 of the receipt: {found.fingerprint}", highlight=False)
+        table.add_row(Text(*_SIGNS[check.outcome]), check.name, check.sentence)
+    passed = ["Nothing was refuted. What no check can show is in docs/verify.md."] if found.passed else []
+    show(table, *passed, f"SHA-256 of the receipt: {found.fingerprint}")
 
 
 def _records(answer: pyarrow.Table) -> list[dict[str, Any]]:
@@ -102,13 +99,12 @@ def _records(answer: pyarrow.Table) -> list[dict[str, Any]]:
 
 def _table(answer: pyarrow.Table) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table()
     for name in answer.column_names:
-        table.add_column(Text(name), overflow="fold")
+        table.add_column(name, overflow="fold")
     for row in _records(answer.slice(0, _SHOWN)):
-        table.add_row(*(Text(_text(value)) for value in row.values()))
+        table.add_row(*(_text(value) for value in row.values()))
     return table
 
 
@@ -128,7 +124,10 @@ def _plain(value: Any) -> Any:
 def _print_csv(answer: pyarrow.Table) -> None:
     import csv
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    # A file or a pipe gets the values as they are; a terminal would obey some of them.
+    shown = visible if sys.stdout.isatty() else str
+    out = SimpleNamespace(write=lambda text: sys.stdout.write(shown(text)))
+    writer = csv.writer(out, lineterminator="\n")
     writer.writerow(answer.column_names)
     for batch in answer.to_batches(max_chunksize=10_000):
         columns = [column.to_pylist() for column in batch.columns]

@@ -1,21 +1,31 @@
-"""What every command shares: errors in words, progress, a console."""
+"""What every command shares: errors in words, exit codes, what is printed, progress."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ParamSpec
 
 import typer
 
 from smoothsynth.errors import SmoothsynthError
+from smoothsynth.terminal import put, screen, visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import RenderableType
     from rich.progress import TaskID
 
 P = ParamSpec("P")
+
+# 2 is typer's for a command line that it cannot read. A crash of Python gives 1 too: a refuted claim must not look like one.
+FAILED, REFUTED, INTERRUPTED = 1, 3, 130
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 could not be done, for the reason on standard error; 2 the command line is wrong; "
+    "3 refuted (verify, audit); 130 interrupted."
+)
 
 
 def in_words(command: Callable[P, None]) -> Callable[P, None]:
@@ -24,25 +34,41 @@ def in_words(command: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _say_warning
+                command(*args, **kwargs)
         except SmoothsynthError as error:
-            typer.echo(f"Error: {error}", err=True)
-            raise typer.Exit(1) from None
+            say(f"Error: {error}", err=True)
+            raise typer.Exit(FAILED) from None
         except KeyboardInterrupt:
-            typer.echo(
+            say(
                 "Interrupted. A release is there whole or not at all; if noise was drawn, the budget is spent.",
                 err=True,
             )
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
 
     return run
 
 
-def console(width: int | None = None) -> Console:
-    """Return a console on standard output."""
-    from rich.console import Console
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print words, on standard output or standard error."""
+    typer.echo(visible(text), err=err, nl=nl)
 
-    return Console(width=width)
+
+def say_json(document: object) -> None:
+    """Print one JSON document."""
+    say(json.dumps(document, indent=1, ensure_ascii=False))
+
+
+def show(*renderables: RenderableType, width: int | None = None) -> None:
+    """Print tables, and lines between them, on standard output."""
+    out = screen(width=width)
+    for renderable in renderables:
+        put(renderable, out)
+
+
+def _say_warning(message: Warning | str, *_where: object, **__where: object) -> None:
+    say(f"Warning: {message}", err=True)
 
 
 @contextlib.contextmanager
@@ -51,8 +77,8 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], No
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    screen = Console(stderr=True)
-    if quiet or not screen.is_terminal:
+    watched = Console(stderr=True, markup=False, emoji=False)
+    if quiet or not watched.is_terminal:
         yield None
         return
     columns = (
@@ -61,7 +87,7 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], No
         TextColumn("{task.completed:,}{task.fields[of]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=screen, transient=True) as bar:
+    with Progress(*columns, console=watched, transient=True) as bar:
         tasks: dict[str, TaskID] = {}
 
         def report(stage: str, done: int, total: int | None) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,8 @@ def write_whole(path: str | Path, *, force: bool = False) -> Iterator[Path]:
             staging = _staging_folder(target, held)
         except OSError as error:
             raise ReleaseError(f"Cannot write beside {target}: {error.strerror}. Choose another folder.") from error
+        except ValueError:
+            raise ReleaseError(f"{str(target)!r} cannot be the name of a folder. Choose another name.") from None
         try:
             yield staging
             _sync(staging)
@@ -54,9 +57,45 @@ def write_whole(path: str | Path, *, force: bool = False) -> Iterator[Path]:
             raise ReleaseError(f"The release could not be written to {target}: {error.strerror or error}.") from error
 
 
+def why_not_new(path: Path) -> str:
+    """Say why a new file cannot be put at a place, by trying beside it; return nothing if it can."""
+    try:
+        if path.is_symlink():
+            return f"{path} is a symbolic link; it is not followed. Name the file itself."
+        if path.exists():
+            return f"{path} exists already; it is not replaced. Choose another name."
+        return why_not_beside(path)
+    except (OSError, ValueError):
+        return f"{str(path)!r} cannot be the name of a file. Choose another name."
+
+
+def why_not_beside(path: Path) -> str:
+    """Say why nothing can be prepared beside a file, or return nothing."""
+    try:
+        str(path).encode()
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    except OSError as error:
+        return f"Nothing can be written beside {path}: {error.strerror}. Choose another folder."
+    except ValueError:
+        return f"{str(path)!r} cannot be the name of a file. Choose another name."
+    os.close(handle)
+    Path(name).unlink()
+    return ""
+
+
 def _check_target(target: Path, *, force: bool) -> None:
-    if not target.name:
+    if target.name in ("", ".."):
         raise ReleaseError(f"{str(target)!r} cannot be a release folder. Name a new folder.")
+    str(target).encode()  # a name that no receipt or ledger could hold is a ValueError
+    if target.is_symlink():
+        raise ReleaseError(
+            f"{target} is a symbolic link. A release takes its place in one step, which a link cannot: name the folder "
+            "itself."
+        )
+    if _is_held(target):
+        raise ReleaseError(
+            f"{target} cannot be moved or replaced, so no release can take its place. Name a new folder."
+        )
     if target.exists() and not target.is_dir():
         raise ReleaseError(f"{target} is a file, not a folder. Choose another name.")
     if not target.is_dir() or not any(target.iterdir()):
@@ -65,6 +104,16 @@ def _check_target(target: Path, *, force: bool) -> None:
         raise ReleaseError(f"{target} exists already. Choose another folder, or replace it with --force.")
     if not (target / "receipt.json").is_file():
         raise ReleaseError(f"{target} holds something that is not a release; it is not replaced, even by force.")
+
+
+def _is_held(target: Path) -> bool:
+    """Say whether an existing folder is a disk of its own, or somebody else's in a folder like /tmp."""
+    if not target.exists() or os.name != "posix":
+        return False
+    parent, own = target.parent.stat(), os.geteuid()
+    return target.is_mount() or bool(
+        parent.st_mode & stat.S_ISVTX and own not in (0, parent.st_uid, target.stat().st_uid)
+    )
 
 
 def _staging_folder(target: Path, held: contextlib.ExitStack) -> Path:
@@ -110,10 +159,10 @@ def _sync(folder: Path) -> None:
     for file in folder.iterdir():
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Put the names in a folder on the disk, where folders can be opened."""
     if not _LOCKS:
         return
@@ -137,7 +186,7 @@ def _replace(staging: Path, target: Path, held: contextlib.ExitStack, *, force: 
         if old.is_dir():
             old.rename(target)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
     if old.is_dir():
         # The name .old stands for a whole release; what is half removed must not have it.
         with contextlib.suppress(OSError):

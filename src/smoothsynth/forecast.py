@@ -7,7 +7,6 @@ and what no measured moment sees is  f - c . phi.  Both are computed on a fixed 
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from smoothsynth.moments import FULL_WEIGHT
 from smoothsynth.plan import Forecast, Plan
 from smoothsynth.privacy import MOST_DELTA, exceeding_probability
 from smoothsynth.synthesis.model import empty_model
+from smoothsynth.terminal import as_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,18 +68,13 @@ def _looked_at(plan: Plan) -> list[Measurement]:
 
 def plan_text(plan: Plan) -> str:
     """Write a plan as a table that a statistician can read."""
-    from rich.console import Console
-
-    console = Console(file=io.StringIO(), width=100, force_terminal=False, no_color=True)
-    console.print(plan_view(plan))
-    return console.file.getvalue().rstrip()  # type: ignore[attr-defined]
+    return as_text(plan_view(plan), width=100)
 
 
 def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     """Return a plan as something that rich can print."""
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     measured = Table(title="What is measured", title_justify="left")
     # What is measured is told in words and takes the room that is left, also where there are only 80 columns.
@@ -121,8 +116,7 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     notes = [] if plan.discovery is None else ["", *plan.discovery.sentences(plan.rows)]
     if plan.budget.delta:
         notes += ["", _delta_note(plan)]
-    # Text, since rich takes brackets in a string for styles.
-    known = [Text(f"Constraint: {text}") for text in plan.schema.constraints]
+    known = [f"Constraint: {text}" for text in plan.schema.constraints]
     return Group(head, *known, "", measured, *notes, "", errors, "", tail)
 
 

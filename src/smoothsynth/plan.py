@@ -15,12 +15,12 @@ from smoothsynth.discovery.design import plan_discovery
 from smoothsynth.errors import PlanError
 from smoothsynth.moments import FULL_WEIGHT, MOST_ROWS, Measurement
 from smoothsynth.privacy import Budget, Charge, compose
+from smoothsynth.schema import Schema
 from smoothsynth.schema.closing import assumed
 
 if TYPE_CHECKING:
     from smoothsynth.designs.design import Design
     from smoothsynth.discovery.design import Discovery
-    from smoothsynth.schema import Schema
     from smoothsynth.subspace import SubspaceMeasurement
 
 METHODS = ("auto", "paper")
@@ -286,6 +286,7 @@ def check_choices(
     """Refuse choices that no plan can have, whatever the number of rows; return the budget."""
     if strange := others.keys() - _OTHER_CHOICES:
         raise TypeError(f"plan() got an unexpected keyword argument {min(strange)!r}")
+    _check_schema(schema)
     budget, known = Budget(epsilon, delta), assumed(schema)
     _check_count("synthetic_rows", 1 if synthetic_rows is None else synthetic_rows, 10**8)
     _check_count("rows_per_person", rows_per_person, MOST_ROWS)
@@ -304,6 +305,11 @@ def check_choices(
     _check_chosen(known, chosen_pairs, method=method)
     _check_noise(noise, budget)
     return budget
+
+
+def _check_schema(schema: object) -> None:
+    if not isinstance(schema, Schema):
+        raise PlanError(f"The schema must be a Schema, not a {type(schema).__name__}; a file is read with Schema.load.")
 
 
 def _describe(measurement: Measurement, rows: int) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -249,6 +250,7 @@ class Release:
         """Write the files of the release into a folder that `write_whole` prepared."""
         write_rows(self.table, folder / ROWS_FILE)
         if csv:
+            self._warn_of_formulas()
             write_csv(self.table, folder / CSV_FILE)
         measured = moments_document(self.moments, self.subspace, found=self.found, earlier=self.earlier)
         _write_json(folder / MOMENTS_FILE, measured)
@@ -256,9 +258,18 @@ class Release:
         hashes = {file.name: sha256(file) for file in sorted(folder.iterdir())}
         _write_json(folder / RECEIPT_FILE, {**self.receipt.as_dict(), "sha256": hashes})
 
-    def _write_page(self, folder: Path) -> None:
-        import warnings
+    def _warn_of_formulas(self) -> None:
+        from smoothsynth.spreadsheet import columns_with_formulas
 
+        if found := columns_with_formulas(self.schema):
+            words = (
+                f"A spreadsheet takes text in {CSV_FILE} for formulas (column {', '.join(map(repr, found)):.200}). Values "
+                "are written as they are: levels must be read back as such. Before you publish the file, see whether they "
+                "belong there; whoever opens it in a spreadsheet has to import these columns as text."
+            )
+            warnings.warn(words, UserWarning, stacklevel=4)
+
+    def _write_page(self, folder: Path) -> None:
         try:
             page = self.page(folder)
         # Its budget is spent: a release is not lost for its page.

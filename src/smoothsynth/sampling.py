@@ -112,7 +112,13 @@ def _fits(table: pa.Table, where: Condition, names: tuple[str, ...]) -> NDArray[
     from smoothsynth.schema import unknown_column
 
     if not isinstance(where, Mapping):
-        return np.asarray(where(table), dtype=bool)
+        found = np.asarray(where(table), dtype=bool) if callable(where) else np.zeros(())
+        if found.shape != (table.num_rows,):
+            raise PlanError(
+                'A condition must be such as {"sex": "f", "age": (50, 60)}, or a function that says of each row '
+                "whether it fits."
+            )
+        return found
     fits = np.ones(table.num_rows, dtype=bool)
     for name, wanted in where.items():
         if name not in names:

@@ -13,6 +13,7 @@ from smoothsynth.private.engines.choose import open_engine, read_address
 from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.sites.answers import table_elsewhere
+from smoothsynth.private.sites.files import check_replaceable
 from smoothsynth.private.sites.keys import read_key
 from smoothsynth.private.sites.store import Keeping, Owner, read_store
 from smoothsynth.private.statement import rounded_up
@@ -79,6 +80,7 @@ def update(
     check_seed(seed)
     owner = Owner(store, read_key(key))
     stored = read_store(store, key=owner.key)
+    check_replaceable(store)
     budget = Budget(epsilon, delta)
     stated = _plan(stored.kept, stored.kept.rows, budget, size=synthetic_rows, rows_per_person=rows_per_person)
     file = None if ledger is None else LedgerFile(ledger)

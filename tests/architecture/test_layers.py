@@ -12,7 +12,7 @@ ROOT = Path(smoothsynth.__file__).parent
 
 # A module sees those on earlier lines, and its own folder. Modules on one line do not see each other.
 LAYERS = [
-    ["errors", "version", "blas", "sentences"],
+    ["errors", "version", "blas", "sentences", "terminal"],
     ["commands"],
     ["schema", "basis", "privacy", "folder", "lattice"],
     ["soft_counts", "waves", "privacy_filter"],
@@ -20,7 +20,7 @@ LAYERS = [
     ["view", "choice"],
     ["moments"],
     ["subspace", "discovery"],
-    ["designs", "study"],
+    ["designs", "study", "spreadsheet"],
     ["private", "synthesis", "plan", "release"],
     ["forecast", "needs", "loading", "stages", "answer", "sampling", "notebook"],
     ["pipeline", "verify", "sql", "report"],
@@ -103,6 +103,11 @@ def test_exact_sums_are_packed_only_to_be_encrypted():
 def test_there_is_one_noise_source():
     assert not uses(r"\bopendp\b.*import|import opendp|\bsecrets\b", outside={"private/noise.py"})
     assert uses(r"opendp", outside=()) >= {"private/noise.py"}
+
+
+def test_all_that_is_printed_is_made_visible():
+    assert uses(r"typer\.echo|rich\.print|\bprint\(", outside=()) - {"__init__.py"} == {"commands.py", "terminal.py"}
+    assert uses(r"\bConsole\(", outside=()) == {"commands.py", "terminal.py"}
 
 
 def test_only_sql_asks_duckdb():

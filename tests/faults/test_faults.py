@@ -39,6 +39,13 @@ def test_killed_while_charging_the_ledger_never_shows_less_than_was_spent():
 
 
 @pytest.mark.slow
+def test_a_full_disk_has_room_for_a_release_where_nothing_is_at_fault():
+    seen = harness("--kills", 30, "--rows", 50_000, "--only", "disk")["disk full"]
+    assert seen["whole"] > 0
+    assert seen["absent"] > 0
+
+
+@pytest.mark.slow
 def test_every_kind_of_fault():
     seen = harness("--kills", 200)
     kills = seen["killed"]

@@ -275,3 +275,39 @@ def test_surprise_about_lengths_does_not_fade_with_the_number_of_cosines(count):
     assert joint_surprise([clustered]) == pytest.approx(0.2 * np.sqrt(2.0))
     assert joint_surprise([replace(clustered, deviations=np.full(count, 0.2))]) == 0.0
     assert joint_surprise([]) is None
+
+
+HUGE = ("avg(floor(1e300 * age))", "avg(1e300)", "avg(1e308) * 0", "avg(age < 1e999)", "avg(1e300 = visits)",
+        "avg(age) / .5 * 1e308", "avg(case when age > 50 then 2 else 1e154 end)", "avg(1 / 1e-300)",
+        "exp(exp(avg(age)))", "avg(power(age, 300))", "atan(avg(0.5 + 1e300 * (age < 50)))")  # fmt: skip
+
+
+@pytest.mark.parametrize("question", HUGE)
+def test_numbers_that_no_interval_can_hold_are_refused_in_words(question, release):
+    with pytest.raises(ss.PlanError, match=r"at most 1e\+100"):
+        release.answer(question)
+
+
+@pytest.mark.parametrize("question", ["avg(1e-300 * age)", "cos(avg(2))", "avg(1e99)", "1e-320 * avg(age)"])
+def test_small_and_large_numbers_are_answered(question, release):
+    found = release.answer(question)
+    assert found.low <= found.value <= found.high
+
+
+MISUSES = {
+    "columns": lambda r: r.answer(lambda _: 1.0, columns=3),
+    "an array of columns": lambda r: r.answer(lambda _: 1.0, columns=np.array([1, 2])),
+    "bins": lambda r: r.histogram("age", bins=1.5),
+    "bins in words": lambda r: r.histogram("age", bins=["ten"]),
+    "on": lambda r: r.regress("age", on=3),
+    "where": lambda r: r.sample(5, where="age > 3"),
+    "where of another shape": lambda r: r.sample(5, where=lambda _: True),
+    "a schema by its path": lambda _: ss.plan("schema.toml", 100, epsilon=1.0),
+    "a list of columns": lambda _: ss.Schema(["age"]),
+}
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_a_misuse_is_answered_in_words(name, release):
+    with pytest.raises(ss.SmoothsynthError):
+        MISUSES[name](release)

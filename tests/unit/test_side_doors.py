@@ -11,6 +11,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -38,6 +39,8 @@ from smoothsynth.private.table import open_table
 OUTSIDE, INSIDE, TEXT, NOTE = "8675309.125", "47.11235813", "SENTINELTEXT", "SENTINELNOTE"
 SENTINELS = (OUTSIDE, INSIDE, TEXT, NOTE)
 HEAD = "age,income,visits,note\n"
+# A clone of the project has the name of the package too: a path alone does not tell our frames from the tests'.
+PACKAGE = Path(ss.__file__).parent
 ROWS = f"{OUTSIDE},{INSIDE},3,{NOTE}\n{INSIDE},{OUTSIDE},{OUTSIDE},{NOTE}\n{INSIDE},{TEXT},4,{NOTE}\n" * 20
 
 
@@ -367,7 +370,7 @@ def crash(*_args, **_kwargs):
 def frames_of(error):
     """Return what a crash reporter that shows local variables would show of our frames."""
     told = traceback.TracebackException.from_exception(error, capture_locals=True)
-    frames = [frame for frame in told.stack if "smoothsynth" in frame.filename]
+    frames = [frame for frame in told.stack if PACKAGE in Path(frame.filename).parents]
     return frames, "\n".join(f"{name} = {value}" for frame in frames for name, value in (frame.locals or {}).items())
 
 

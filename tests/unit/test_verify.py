@@ -392,7 +392,7 @@ def test_the_command_says_it_with_ticks_and_an_exit_code(make):
     assert sha256(folder / RECEIPT) in good.stdout.replace("\n", "")
     flip(folder)
     bad = run("verify", folder)
-    assert bad.exit_code == 1
+    assert bad.exit_code == 3
     assert "✗" in bad.stdout
     assert "checks failed" in bad.stderr
     document = json.loads(run("verify", folder, "--json").stdout)
@@ -404,5 +404,5 @@ def test_names_in_a_folder_are_not_read_as_markup(make):
     folder = make()
     (folder / "[red]x[").write_text("")
     shown = run("verify", folder)
-    assert shown.exit_code == 1
+    assert shown.exit_code == 3
     assert "[red]x[" in shown.stdout

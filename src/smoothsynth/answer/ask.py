@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.answer.around import around
-from smoothsynth.answer.asked import MOST_COLUMNS, MOST_COORDINATES, NUMBERS, Asked, check_smooth
+from smoothsynth.answer.asked import MOST_COLUMNS, MOST_COORDINATES, NUMBERS, Asked, check_smooth, column_names
 from smoothsynth.answer.estimate import Estimate
-from smoothsynth.answer.evaluate import TRUTHS, bounds, check_meaning, combine, exact, has_jumps, scales_of
+from smoothsynth.answer.evaluate import LARGEST, TRUTHS, bounds, check_meaning, combine, exact, has_jumps, scales_of
 from smoothsynth.answer.expression import Apply, Column, Node, averages_of, columns_of, parse
 from smoothsynth.answer.expression import Number as Value
 from smoothsynth.answer.levels import settle
@@ -49,7 +49,7 @@ def answer(
         return answer_text(release, question, confidence=confidence)
     if not callable(question):
         raise PlanError("A question must be a text such as avg(age), or a function of the columns.")
-    if not columns or isinstance(columns, str):
+    if columns is None or isinstance(columns, str) or not column_names(columns):
         raise PlanError('Name the columns that the function uses, as in columns=["age"].')
     asked = Asked.of(release, columns)
     for name in asked.names:
@@ -165,6 +165,8 @@ def _linearised(release: Release, tree: Node, averages: tuple[Apply, ...], *, co
         step = 1e-6 * (1.0 + abs(one))
         ends = [_outer(tree, averages, [*values[:j], one + s * step, *values[j + 1 :]]) for s in (-1.0, 1.0)]
         slopes.append((ends[1] - ends[0]) / (2.0 * step))
+    if not all(abs(slope) <= LARGEST for slope in slopes):
+        raise PlanError("The answer changes too fast with its averages to be bounded. Ask for them one by one.")
 
     def linear(points: Array) -> Array:
         terms = (s * part.moves(points) for s, part in zip(slopes, parts, strict=True))
@@ -207,9 +209,9 @@ class _Part:
 def shifted(found: Estimate, value: float) -> Estimate:
     """Move the estimate of a linear part to the value of the statistic that it stands for."""
     move = value - found.value
-    return replace(
-        found, value=value, low=found.low + move, high=found.high + move, unseen_is="estimated", kind="linearised"
-    )
+    # An interval of no width must hold its value, whatever the last bit is.
+    low, high = min(found.low + move, value), max(found.high + move, value)
+    return replace(found, value=value, low=low, high=high, unseen_is="estimated", kind="linearised")
 
 
 def _combined(release: Release, tree: Node, averages: tuple[Apply, ...], *, confidence: float) -> Estimate:
@@ -218,7 +220,7 @@ def _combined(release: Release, tree: Node, averages: tuple[Apply, ...], *, conf
     found = {one: _average(release, one.arguments[0], confidence=share) for one in averages}
     low, high = (float(end) for end in _interval_of(tree, found))
     value = _outer(tree, averages, [found[one].value for one in averages])
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if not all(abs(end) <= LARGEST for end in (low, high)):
         raise PlanError("The interval of this arithmetic has no bounds. Ask for its averages one by one.")
     sizes = {part: max(getattr(one, part) for one in found.values()) for part in ("noise", "unseen", "sampling")}
     return Estimate(
@@ -238,8 +240,10 @@ def _interval_of(node: Node, found: Mapping[Apply, Estimate]) -> tuple[Array, Ar
 
 def _outer(tree: Node, averages: tuple[Apply, ...], values: Sequence[float]) -> float:
     value = float(exact(_with(tree, dict(zip(averages, values, strict=True))), {}))
-    if not math.isfinite(value):
-        raise PlanError("The answer is not a finite number on the synthetic rows: look at divisions and roots.")
+    if not abs(value) <= LARGEST:
+        raise PlanError(
+            f"The answer is not a finite number, at most {LARGEST:g}, on the synthetic rows: look at divisions and roots."
+        )
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from smoothsynth.answer.around import around, around_part
 from smoothsynth.answer.columns import Used
-from smoothsynth.answer.evaluate import exact, has_jumps
+from smoothsynth.answer.evaluate import LARGEST, exact, has_jumps
 from smoothsynth.answer.expression import Apply, Node
 from smoothsynth.answer.knowledge import knowledge_of
 from smoothsynth.answer.levels import levels_of, only_missing
@@ -51,8 +52,7 @@ class Asked:
     @classmethod
     def of(cls, release: Release, names: Sequence[str], *, tree: Node | None = None) -> Asked:
         """Look the columns up; a question that was written as text is given as its `tree`."""
-        if any(not isinstance(name, str) for name in names):
-            raise PlanError("Columns are named by texts.")
+        names = column_names(names)
         missing = frozenset() if tree is None else only_missing(tree)
         used = Used.of(release.schema, names, only_missing=missing, coded=tree is not None)
         if len(used.names) > MOST_COLUMNS:
@@ -137,6 +137,14 @@ class Asked:
         return all(isinstance(schema.columns[name], Category) for name in self.names)
 
 
+def column_names(columns: object) -> list[str]:
+    """Return names of columns, each once, or say that these are none."""
+    found = list(columns) if isinstance(columns, Iterable) else [columns]
+    if any(not isinstance(name, str) for name in found):
+        raise PlanError('Columns are named by texts, as in ["age"].')
+    return list(dict.fromkeys(map(str, found)))
+
+
 def coordinates(used: Used, named: Mapping[str, frozenset[int]] | None) -> tuple[int, ...]:
     """Return the coordinates of columns; of categories the levels that a text names, or all of them."""
     found: list[int] = []
@@ -195,9 +203,10 @@ def checked(values: Any, count: int, *, truth: bool = False) -> Array:
         )
     if found.dtype.kind not in "iuf" or found.shape not in ((), (1,), (count,)):
         raise PlanError("A question must give one number for each row; this one gives something else.")
-    if not np.all(np.isfinite(found)):
+    if not np.all(np.abs(found) <= LARGEST):
         raise PlanError(
-            "A question must be a finite number wherever a row may be; look at divisions, logarithms and roots."
+            f"A question must be finite, at most {LARGEST:g}, wherever a row may be; look at divisions, logarithms, roots "
+            "and powers."
         )
     return np.broadcast_to(found.astype(np.float64), (count,))
 

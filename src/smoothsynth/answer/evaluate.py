@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Table = Mapping[str, Array]
     Bounds = tuple[Array, Array]
 
+# Squares and sums of squares of such numbers are far from where doubles end.
+LARGEST = 1e100
 COMPARISONS = ("<", "<=", ">", ">=", "=", "!=")
 # A case jumps if one of its conditions does: a level or a missing value is 0 or 1 in every row and has no jump.
 _JUMPS = (*COMPARISONS, "floor", "ceil", "round")
@@ -74,8 +76,10 @@ def scales_of(node: Node, table: Table) -> dict[Node, float]:
     for one in walk(node):
         if isinstance(one, Apply) and one.name in COMPARISONS:
             difference = exact(Apply("-", one.arguments), table)
-            if not np.all(np.isfinite(difference)):
-                raise PlanError("Both sides of a comparison must be finite numbers wherever a row may be; one is not.")
+            if not np.all(np.abs(difference) <= LARGEST):
+                raise PlanError(
+                    f"Both sides of a comparison must be finite, at most {LARGEST:g}, wherever a row may be; one is not."
+                )
             found[one] = max(float(np.std(difference)), 1e-9 * (1.0 + float(np.max(np.abs(difference)))))
     return found
 

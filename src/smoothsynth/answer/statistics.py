@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.answer.ask import MOST_OF_ALL, VACUOUS, between, check_confidence, shifted
-from smoothsynth.answer.asked import Asked, in_units
+from smoothsynth.answer.asked import Asked, column_names, in_units
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.expression import Apply, Column, Number
 from smoothsynth.errors import PlanError
@@ -111,7 +111,7 @@ def regress(release: Release, target: str, *, on: Sequence[str], confidence: flo
     influence of the coefficients: (E x x')^-1 x (y - x . beta),   x = (1, columns)
     """
     check_confidence(confidence)
-    names = list(dict.fromkeys(on)) if not isinstance(on, str) else [on]
+    names = column_names([on] if isinstance(on, str) else on)
     if not names or target in names:
         raise PlanError(f"Regress {target!r} on at least one other column, as in regress('y', on=['x']).")
     asked = Asked.of_numbers(release, [target, *names])
@@ -240,9 +240,12 @@ def _ends(release: Release, column: str) -> tuple[float, float]:
 def _edges(release: Release, column: str, bins: int | Sequence[float]) -> list[float]:
     if isinstance(bins, int) and not isinstance(bins, bool) and 1 <= bins <= MOST_BINS:
         return [float(edge) for edge in np.linspace(*_ends(release, column), bins + 1)]
-    if isinstance(bins, (int, str)):
+    try:
+        edges = [] if isinstance(bins, (int, str)) else [float(edge) for edge in bins]
+    except (TypeError, ValueError, OverflowError):
+        edges = []
+    if not edges:
         raise PlanError(f"A histogram has 1 to {MOST_BINS} bins, or a list of edges.")
-    edges = [float(edge) for edge in bins]
     if not 2 <= len(edges) <= MOST_BINS + 1 or not all(a < b for a, b in itertools.pairwise(edges)):
         raise PlanError(f"The edges of a histogram must rise, and be between 2 and {MOST_BINS + 1}.")
     return edges

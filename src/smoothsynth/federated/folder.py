@@ -8,14 +8,14 @@ The study is in the round that has a request and no moments; each file is writte
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import SmoothsynthError, StudyError
 from smoothsynth.moments import NoisyMoments
 from smoothsynth.plan import Plan, plan
-from smoothsynth.private.sites.files import write_new
+from smoothsynth.private.sites.files import check_new, write_new
 from smoothsynth.private.sites.requests import read_json, read_request
 from smoothsynth.stages import Stages
 
@@ -79,6 +79,11 @@ def read_moments(folder: str | Path) -> list[NoisyMoments]:
     return found
 
 
+def check_moments(folder: str | Path, *, number: int) -> None:
+    """Find out that what a round releases could not be written, before its noise is drawn."""
+    check_new(_moments_path(folder, number))
+
+
 def write_moments(folder: str | Path, noisy: NoisyMoments, *, number: int) -> None:
     """Write what a round released, once."""
     try:
@@ -89,13 +94,28 @@ def write_moments(folder: str | Path, noisy: NoisyMoments, *, number: int) -> No
 
 def stages_of(study: Study, moments: list[NoisyMoments]) -> Stages:
     """Take up the plan of a study after what was released."""
+    return Stages.of(_planned(study), moments)
+
+
+def check_planned(request: Request) -> None:
+    """Refuse a request for other features than the plan of its study has in that round; only the view is open."""
+    planned = _planned(request.study).measurements[request.round - 1]
+    names = [field.name for field in fields(planned) if field.name != "view"]
+    if any(getattr(request.measurement, name) != getattr(planned, name) for name in names):
+        raise StudyError(
+            f"Round {request.round} asks for other features, or other noise, than the plan of the study. Do not answer it; "
+            "ask the coordinator."
+        )
+
+
+def _planned(study: Study) -> Plan:
     planned = plan_of(study)
     if planned.charges != study.charges:
         raise StudyError(
             f"The study was started with smoothsynth {study.version}, which plans otherwise than this version. Finish it "
             "with that one."
         )
-    return Stages.of(planned, moments)
+    return planned
 
 
 def plan_of(study: Study) -> Plan:

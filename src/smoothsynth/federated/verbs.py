@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import PlanError, StudyError
 from smoothsynth.federated.folder import (
+    check_moments,
+    check_planned,
     open_request,
     read_moments,
     read_study,
@@ -25,6 +27,7 @@ from smoothsynth.private.sites import keys
 from smoothsynth.private.sites.accounts import StudyAccount
 from smoothsynth.private.sites.answers import Answered, add_answers, answer, table_elsewhere
 from smoothsynth.private.sites.files import check_new, write_new
+from smoothsynth.private.sites.record import AnswerRecord
 from smoothsynth.private.sites.requests import read_request, write_request
 from smoothsynth.private.table import open_table
 from smoothsynth.study import Request, Site, Study
@@ -116,7 +119,8 @@ def sums(
 
     `coordinator` is the coordinator's public key, which has to come on another way than the request: whoever it belongs
     to can open the sums. With `schema`, a request for other columns or bounds is refused. The whole study is recorded in
-    the site's `ledger` before its first answer is written, and refused if it does not fit.
+    the site's `ledger` before its first answer is written, and refused if it does not fit. A round is answered once: the
+    folder `north.answered` beside `north.key` remembers to which request, and with which sums.
     """
     own = keys.read_key(key)
     asked = read_request(request, coordinator=keys.read_public(coordinator))
@@ -124,7 +128,10 @@ def sums(
     name = study.site_of(own.public)
     if schema is not None:
         _check_schema(schema, study.schema)
+    check_planned(asked)
     check_new(output)
+    record = AnswerRecord.beside(key)
+    record.refuse(asked)
     account = None if ledger is None else StudyAccount(ledger, study)
     if account is not None:
         account.refuse()
@@ -132,7 +139,7 @@ def sums(
     table = open_table(read_address(data, summing), study.schema, memory=memory)
     del data  # as in pipeline.release
     told = None if progress is None else _told(progress, f"summing for {name}")
-    sealed = answer(asked, table, engine=summing, key=own, progress=told)
+    sealed = answer(asked, table, engine=summing, key=own, record=record, progress=told)
     if account is not None:
         account.record()
     write_new(output, sealed, private=True)
@@ -180,6 +187,7 @@ def _add_round(
     account = None if ledger is None else StudyAccount(ledger, study, covered=number > 1)
     if account is not None:
         account.refuse()
+    check_moments(folder, number=number)
     answered = Answered(request, add_answers(request, files, key=key))
     spending = Ledger(study.budget, planned=study.charges, upon=account)
     for earlier in stages.moments:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from smoothsynth.errors import DataError
 from smoothsynth.private.reading import column_kinds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _HEAD = """\
@@ -22,6 +25,7 @@ _HEAD = """\
 #
 # Add  nullable = true  to a column in which missing cells mean something.
 #
+# Make sure that the names below are names, and no person's cells: of a CSV file they are its first line.
 # The types were guessed from the types in the file, or from its first rows. Make sure that they are what you would have
 # said without looking.
 """
@@ -38,10 +42,28 @@ _LEFT_OPEN = {
 }
 
 
-def draft_schema(path: str | Path) -> str:
-    """Return the text of a schema file with the names and types of a table; bounds and levels are left open."""
-    parts = [_HEAD]
-    for name, kind in column_kinds(path):
+# What stands in cells rather than over them: dates and times, truth values, words for a missing value.
+_CELL = re.compile(
+    r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([ T].*)?|\d{1,2}:\d{2}.*|true|false|na|n/a|null|none|#n/a", re.IGNORECASE
+)
+
+
+def draft_schema(path: str | Path, *, names: Sequence[str] | None = None) -> str:
+    """Return the text of a schema file with the names and types of a table; bounds and levels are left open.
+
+    A CSV file whose first line looks like cells, not like names, is refused: a schema is published, and these would be a
+    person's. `names` says what the columns are called, in their order.
+    """
+    parts, kinds = [_HEAD], column_kinds(path)
+    if names is not None:
+        kinds = list(zip(_checked(names, len(kinds), path), (kind for _, kind in kinds), strict=True))
+    elif str(path).lower().endswith((".csv", ".csv.gz")) and looks_like_cells([name for name, _ in kinds]):
+        raise DataError(
+            f"{path} must begin with a line of column names, and its first line looks like somebody's cells: there is a "
+            "number, a date, an empty or a repeated name in it. Write a line of names above it; or, if these are the names, "
+            "or to see a draft with others, say --names a,b,c with one name for each column."
+        )
+    for name, kind in kinds:
         section = f"[columns.{_quoted(name)}]"
         if kind in _LEFT_OPEN:
             parts.append(f'{section}\ntype = "{kind}"\n{_LEFT_OPEN[kind]}')
@@ -50,7 +72,34 @@ def draft_schema(path: str | Path) -> str:
     return "\n".join(parts)
 
 
-def _quoted(name: str) -> str:
-    import json
+def looks_like_cells(names: Sequence[str]) -> bool:
+    """Say whether the first line of a file looks like a row: by the line alone, so that no other row has a say."""
+    words = [name.strip() for name in names]
+    return len(set(words)) < len(words) or any(not word or _CELL.fullmatch(word) or _is_number(word) for word in words)
 
-    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _checked(names: Sequence[str], count: int, path: str | Path) -> Sequence[str]:
+    if len(names) != count or len(set(names)) < count or not all(names):
+        raise DataError(
+            f"{path} has {count} columns: give as many names, each once and none empty; {len(names)} were given."
+        )
+    return names
+
+
+def _quoted(name: str) -> str:
+    # As TOML has it: what cannot be printed as \uXXXX or \UXXXXXXXX.
+    marks = {'"': '\\"', "\\": "\\\\"}
+    return '"' + "".join(marks.get(c, c if c.isprintable() else _escape(c)) for c in name) + '"'
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 2**16 else f"\\U{number:08x}"

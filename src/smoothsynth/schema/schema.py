@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from smoothsynth.schema.constraints import checked_texts, read_constraints
 from smoothsynth.schema.intervals import Intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -39,6 +40,12 @@ class Schema:
     _offsets: Mapping[str, slice] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        given: object = self.columns
+        if not isinstance(given, Mapping):
+            raise SchemaError(
+                f"A schema is made of names and columns, as in {{'age': Number(0, 120)}}, not of a {type(given).__name__}; "
+                "a file is read with Schema.load."
+            )
         if not self.columns:
             raise SchemaError("A schema needs at least one column; it has none. Add a [columns.NAME] section.")
         for name, column in self.columns.items():

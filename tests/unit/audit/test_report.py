@@ -37,7 +37,7 @@ def test_the_table_has_a_line_for_each_case_and_a_column_for_each_look():
     assert any("1.90" in line and "ABOVE" in line for line in lines)
 
 
-@pytest.mark.parametrize(("report", "code"), [(GOOD, 0), (LEAKING, 1), (WEAK, 1)])
+@pytest.mark.parametrize(("report", "code"), [(GOOD, 0), (LEAKING, 3), (WEAK, 3)])
 def test_the_command_says_and_returns_what_was_found(monkeypatch, report, code):
     asked = []
     monkeypatch.setattr(run, "run", lambda **settings: asked.append(settings["trials"]) or report)

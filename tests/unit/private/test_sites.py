@@ -113,6 +113,19 @@ def test_what_is_no_public_key_is_refused(text):
         read_public(text)
 
 
+LOW_ORDER = [bytes(32), bytes([1]) + bytes(31), bytes.fromhex("ecffffff" + "ff" * 27 + "7f")]
+
+
+@pytest.mark.parametrize("point", LOW_ORDER)
+def test_a_public_key_of_low_order_is_refused(point, tmp_path):
+    text = "smoothsynth-public-1:" + base64.b64encode(bytes(32) + point).decode()
+    with pytest.raises(StudyError, match="protects nothing"):
+        read_public(text)
+    (tmp_path / "weak.pub").write_text(text + "\n")
+    with pytest.raises(StudyError, match="protects nothing"):
+        read_public(tmp_path / "weak.pub")
+
+
 def test_sealing_and_opening_returns_the_same_whole_numbers(sealed, recipient):
     opened = taken_apart(sealed).open(recipient)
     assert opened.document == b""

@@ -11,7 +11,7 @@ from operator import add
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import DataError, PlanError, StudyError
-from smoothsynth.private.sites.envelope import seal, taken_apart
+from smoothsynth.private.sites.envelope import keyed_digest, seal, taken_apart
 from smoothsynth.private.sites.files import read_text
 from smoothsynth.private.table import Table
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from smoothsynth.private.engine import Engine, SealedSums
     from smoothsynth.private.sites.envelope import Envelope
     from smoothsynth.private.sites.keys import Key
+    from smoothsynth.private.sites.record import AnswerRecord
     from smoothsynth.schema import Schema
     from smoothsynth.study import Request
     from smoothsynth.view import View
@@ -36,9 +37,10 @@ def answer(
     *,
     engine: Engine,
     key: Key,
+    record: AnswerRecord,
     progress: Callable[[int, int], None] | None = None,
 ) -> str:
-    """Sum what a request asks for over the rows of one site, and seal it for the coordinator."""
+    """Sum what a request asks for over the rows of one site, and seal it for the coordinator, once for each round."""
     study = request.study
     name = study.site_of(key.public)
     if table.rows != study.sites[name].rows:
@@ -48,6 +50,7 @@ def answer(
         )
     asked = request.measurement
     sums = engine.sums(table, asked.features, view=asked.view, progress=progress)
+    record.claim(request, keyed_digest(sums, key))
     return seal([sums], _header(request, name), recipient=study.coordinator, sender=key)
 
 

@@ -138,6 +138,11 @@ def fingerprint_of(sums: SealedSums) -> str:
     return hashlib.sha256(sums.packed()).hexdigest()
 
 
+def keyed_digest(sums: SealedSums, key: Key) -> str:
+    """Return a digest of sums that only the owner of a key can compute: whoever guesses sums cannot try them on it."""
+    return key.digest(sums.packed())
+
+
 def _cipher(shared: bytes, ephemeral: str, recipient: str) -> tuple[Any, bytes]:
     parts = library()
     salt = _decoded(ephemeral) + halves(recipient)[1]

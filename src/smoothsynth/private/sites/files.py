@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from smoothsynth.errors import StudyError
+from smoothsynth.folder import sync_folder, why_not_beside, why_not_new
 
 MOST_BYTES = 256 * 2**20
 
@@ -29,6 +30,7 @@ def write_new(path: str | Path, text: str, *, private: bool, replace: bool = Fal
             Path(staging).replace(path)
         else:
             _place(Path(staging), path)
+        sync_folder(path.parent)
     except FileExistsError:
         raise StudyError(f"{path} exists already; it is not replaced. Choose another name.") from None
     except OSError as error:
@@ -52,11 +54,16 @@ def _place(staging: Path, path: Path) -> None:
 
 def check_new(path: str | Path) -> None:
     """Find out that a file cannot be written before anything is spent on it."""
-    path = Path(path)
-    if path.exists() or path.is_symlink():
-        raise StudyError(f"{path} exists already; it is not replaced. Choose another name.")
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise StudyError(f"Nothing can be written beside {path}. Choose another folder.")
+    if problem := why_not_new(Path(path)):
+        raise StudyError(problem)
+
+
+def check_replaceable(path: str | Path) -> None:
+    """Find out that a file cannot be replaced before anything is spent on what shall be in it."""
+    if Path(path).is_symlink():
+        raise StudyError(f"{path} is a symbolic link, which would be replaced by a file. Name the file itself.")
+    if problem := why_not_beside(Path(path)):
+        raise StudyError(problem)
 
 
 def read_text(path: str | Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 import os
 import stat
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = "smoothsynth-public-1:"
 _WARNING = "PRIVATE: this key signs and opens sealed sums in your name. Never send it; send the .pub file beside it."
+_DIGEST_INFO = b"smoothsynth digest of answered sums 1"
 _HALF = 32
 
 
@@ -39,6 +41,11 @@ class Key:
     def sign(self, message: bytes) -> bytes:
         """Sign with Ed25519."""
         return self._signing.sign(message)
+
+    def digest(self, message: bytes) -> str:
+        """Return HMAC-SHA256 under a secret of this key's own, in hexadecimal."""
+        secret = library()["derive"](b"", _DIGEST_INFO, _HALF).derive(self._opening.private_bytes_raw())
+        return hmac.new(secret, message, hashlib.sha256).hexdigest()
 
     def agree(self, other: bytes) -> bytes:
         """Return the secret shared with the owner of another X25519 key."""
@@ -114,8 +121,20 @@ def read_public(key: str | Path) -> str:
             raise StudyError(
                 f"{text:.80} is not a public key: it must be a .pub file of smoothsynth federated key, or its text."
             ) from None
-    halves(text)
+    check_agreeable(text)
     return text
+
+
+def check_agreeable(public: str) -> None:
+    """Refuse a public key with which everybody agrees on the same secret (a point of low order, RFC 7748 section 6.1)."""
+    x25519 = library()["x25519"]
+    try:
+        x25519.X25519PrivateKey.generate().exchange(x25519.X25519PublicKey.from_public_bytes(halves(public)[1]))
+    except ValueError:
+        raise StudyError(
+            "This public key protects nothing: whatever is sealed for it, anybody can open. Its owner has to make one with: "
+            "smoothsynth federated key FILE"
+        ) from None
 
 
 def halves(public: str) -> tuple[bytes, bytes]:

@@ -1,0 +1,95 @@
+"""A draft has names of columns, never a person's cells."""
+
+import pytest
+from typer.testing import CliRunner
+
+import smoothsynth as ss
+from smoothsynth.cli import app
+from smoothsynth.private.draft import draft_schema, looks_like_cells
+
+ROW = "Quastenberg,f,47.11235813\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "anna,47,Berlin",
+        "anna,4.7e1,Berlin",
+        "anna,-3,Berlin",
+        "anna,,Berlin",
+        "anna, ,Berlin",
+        "anna,f,f",
+        "anna,2020-02-29,Berlin",
+        "anna,29.2.2020,Berlin",
+        "anna,02/29/2020,Berlin",
+        "anna,2020-02-29T12:30:00,Berlin",
+        "anna,12:30,Berlin",
+        "anna,TRUE,Berlin",
+        "anna,NA,Berlin",
+        "anna,n/a,Berlin",
+        "anna,nan,Berlin",
+    ],
+)
+def test_a_first_line_that_looks_like_a_row_is_refused(line, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{line}\n" + "x,1,y\n" * 5)
+    with pytest.raises(ss.DataError, match="looks like somebody's cells") as caught:
+        draft_schema(path)
+    assert "anna" not in str(caught.value)
+    assert "Berlin" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", ["age,income", "year_2020,q1", "Größe,x²", "t0,t1", "age group,1st visit", "id,Id"])
+def test_names_are_names(line):
+    assert not looks_like_cells(line.split(","))
+
+
+def test_rows_below_have_no_say(tmp_path):
+    path = tmp_path / "rows.csv"
+    drafts = set()
+    for below in ("1,2\n", "a,b\n", "2020-01-01,x\n"):
+        path.write_text("a,b\n" + below * 3)
+        drafts.add('[columns."a"]' in draft_schema(path))
+    assert drafts == {True}
+
+
+def test_the_command_writes_nothing_and_says_how_to_go_on(tmp_path):
+    path, output = tmp_path / "rows.csv", tmp_path / "schema.toml"
+    path.write_text(ROW * 6)
+    refused = CliRunner().invoke(app, ["schema", str(path), "-o", str(output)])
+    assert refused.exit_code == 1
+    assert "--names" in refused.output
+    assert "Quastenberg" not in refused.output
+    assert not output.exists()
+    made = CliRunner().invoke(app, ["schema", str(path), "-o", str(output), "--names", "name, sex, weight"])
+    assert made.exit_code == 0, made.output
+    text = output.read_text()
+    assert [f'[columns."{name}"]' in text for name in ("name", "sex", "weight")] == [True] * 3
+    assert "Quastenberg" not in text
+
+
+@pytest.mark.parametrize("names", ["a,b", "a,b,c,d", "a,a,b", "a,,b"])
+def test_names_must_fit_the_columns(names, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(ROW * 6)
+    refused = CliRunner().invoke(app, ["schema", str(path), "--names", names])
+    assert refused.exit_code == 1
+    assert "3 columns" in refused.output
+
+
+def test_names_that_look_like_cells_can_be_confirmed(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("2019,2020\n1,2\n")
+    assert '[columns."2020"]' in draft_schema(path, names=["2019", "2020"])
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\x1b[31m", "a\u202eb", "a\x7f", "a\U000e0001", "a\tb"])
+def test_every_name_is_read_back_from_a_draft_that_can_be_printed(name, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({name: [1.0]}), tmp_path / "rows.parquet")
+    text = draft_schema(tmp_path / "rows.parquet")
+    assert all(c.isprintable() or c == "\n" for c in text)
+    filled = text.replace("# lower = ", "lower = 0").replace("# upper = ", "upper = 1")
+    assert ss.Schema.parse(filled).names == (name,)
