@@ -40,7 +40,7 @@ def set_total(
     pure_epsilon: Annotated[
         Optional[float],
         typer.Option(
-            help="Of a total with delta: how much of epsilon to keep for releases without delta [default: none]."
+            help="Of a total with delta: how much of epsilon to keep for pure noise [default: what the first release needs]."
         ),
     ] = None,
     raised: Annotated[bool, typer.Option("--raise", help="Raise the total of an existing ledger.")] = False,

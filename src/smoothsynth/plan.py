@@ -230,7 +230,7 @@ def plan(
     design = designed(Budget(rest.epsilon) if noise == "pure" else rest)
     # One kind of noise for all: Gaussian and pure costs add up worse than either by itself.
     if delta and design.measurements[0].epsilon is not None and (pure := discovered(gaussian=False)) is not None:
-        discovery, design = pure, designed(pure.rest)
+        discovery, design = pure, designed(Budget(pure.rest.epsilon))
     changed = candidates not in (None, design.candidates) or fit not in (None, design.fit)
     count = max(_LEAST_CANDIDATES, min(size, 100_000)) if changed else design.candidate_count
     return Plan(

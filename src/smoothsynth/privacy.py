@@ -262,7 +262,7 @@ def exceeding_probability(charges: Iterable[Charge], epsilon: float) -> float:
 
         deltas of charges  +  Phi(mu / 2 - (epsilon - pure epsilons) / mu),    mu^2 the sum of 1/multiplier^2
 
-    It is no less than delta, and 7 to 150 times as much for common budgets: delta bounds by how much probabilities exceed
+    It is more than delta, 7 to 300 times as much for common budgets: delta bounds by how much probabilities exceed
     e^epsilon times each other, not how often odds do.
     """
     used = Usage.of(charges)
@@ -322,6 +322,9 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(self.epsilon + other.epsilon, self.delta + other.delta, self.mu_squared + other.mu_squared)
+
+    def __mul__(self, times: Fraction) -> Usage:
+        return Usage(self.epsilon * times, self.delta * times, self.mu_squared * times)
 
     def cost(self, delta: float) -> Budget:
         """Return what all of it costs if it was fixed beforehand, Gaussian noise at what charges leave of `delta`."""

@@ -6,6 +6,7 @@ between the two is fixed before the first Gaussian charge: docs/proofs/compositi
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from smoothsynth.privacy import (
     HALF_PI,
     Budget,
     Usage,
-    compose,
     gaussian_epsilon,
     gaussian_multiplier,
     root_below,
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from smoothsynth.privacy import Charge
 
+_ROUNDING = 1e-12
+_MOST_TIMES = 1e6
 _TOO_MUCH = "These charges cost more than the total."
 
 
@@ -52,16 +54,14 @@ class PrivacyFilter:
     ) -> PrivacyFilter:
         """Divide a total in the proportions of the first release with Gaussian noise, all of whose charges are `planned`.
 
-        The pure part is at least `pure_epsilon`. BudgetError if what is planned does not fit.
+        So as many equal releases fit as could be planned together. The pure part is at least `pure_epsilon`. BudgetError
+        if what is planned does not fit.
         """
         used, wanted = Usage.of(before), Usage.of(planned)
-        room = Fraction(total.epsilon) - (Fraction(used.cost(total.delta).epsilon) if before else 0)
-        times = max(room / Fraction(wanted.cost(total.delta).epsilon), Fraction(1))
-        proportional = used + Usage(wanted.epsilon * times, min(wanted.delta * times, Fraction(total.delta) / 2))
-        needed = used + wanted
+        needed, proportional = used + wanted, used + wanted * _most_times(total, used, wanted)
         for part in (proportional, needed):
-            epsilon, delta = max(part.epsilon, Fraction(pure_epsilon)), max(part.delta, needed.delta)
-            if (parts := _parts(total, epsilon, delta, needed.mu_squared)) is not None:
+            epsilon = max(part.epsilon, Fraction(pure_epsilon))
+            if (parts := _parts(total, epsilon, part.delta, needed.mu_squared)) is not None:
                 return parts
         raise BudgetError(_TOO_MUCH)
 
@@ -71,21 +71,25 @@ class PrivacyFilter:
 
     def within(self, total: Budget) -> bool:
         """Whether all parts together cost no more than a total."""
-        cost = Usage(Fraction(self.epsilon), Fraction(self.delta), self.mu_squared).cost(total.delta)
-        return cost.epsilon <= total.epsilon and cost.delta <= total.delta
+        return _fits(total, Usage(Fraction(self.epsilon), Fraction(self.delta), self.mu_squared))
 
     @property
     def mu_squared(self) -> Fraction:
         """What all Gaussian charges may use."""
         return 1 / Fraction(self.multiplier) ** 2
 
-    def use(self, charges: Sequence[Charge]) -> Usage | None:
-        """Return what charges use of the parts, in order; None if a part would be exceeded."""
+    def use(self, charges: Sequence[Charge]) -> Usage:
+        """Return what charges use of the parts, in order."""
         used = Usage()
         for charge in charges:
             used += self._counted(charge, used)
-        fits = used.epsilon <= Fraction(self.epsilon) and used.delta <= Fraction(self.delta)
-        return used if fits and used.mu_squared <= self.mu_squared else None
+        return used
+
+    def holds(self, charges: Sequence[Charge]) -> bool:
+        """Whether charges exceed no part."""
+        used = self.use(charges)
+        pure = used.epsilon <= Fraction(self.epsilon) and used.delta <= Fraction(self.delta)
+        return pure and used.mu_squared <= self.mu_squared
 
     def _counted(self, charge: Charge, used: Usage) -> Usage:
         plain = Usage.of([charge])
@@ -119,15 +123,33 @@ def admitted(
     """
     everything = [*before, *charges]
     if parts is None and all(charge.multiplier is None for charge in (*everything, *planned)):
-        cost = compose(everything, delta=total.delta)
-        if cost.epsilon > total.epsilon or cost.delta > total.delta:
+        if not _fits(total, Usage.of(everything)):
             raise BudgetError(_TOO_MUCH)
         return None
     if parts is None:
         parts = PrivacyFilter.divide(total, before, planned or charges, pure_epsilon=pure_epsilon)
-    if parts.use(everything) is None:
+    if not parts.holds(everything):
         raise BudgetError("These charges exceed the part of the total that is left for their kind of noise.")
     return parts
+
+
+def _most_times(total: Budget, used: Usage, wanted: Usage) -> Fraction:
+    """Return how often what is wanted fits, at least 1; it matters only where Gaussian noise is not all that is wanted."""
+    low, high = 1.0, _MOST_TIMES
+    if not wanted.epsilon and not wanted.delta:
+        return Fraction(low)
+    while high > low * (1.0 + 1e-6):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _fits(total, used + wanted * Fraction(middle)) else (low, middle)
+    return Fraction(low)
+
+
+def _fits(total: Budget, used: Usage) -> bool:
+    try:
+        cost = used.cost(total.delta)
+    except BudgetError:
+        return False
+    return cost.epsilon <= total.epsilon and cost.delta <= total.delta
 
 
 def _parts(total: Budget, epsilon: Fraction, delta: Fraction, mu_squared: Fraction) -> PrivacyFilter | None:
@@ -138,8 +160,9 @@ def _parts(total: Budget, epsilon: Fraction, delta: Fraction, mu_squared: Fracti
         return None
     multiplier = gaussian_multiplier(min(left, EPSILON_RANGE[1]), rest)
     if 1 / Fraction(multiplier) ** 2 < mu_squared:
-        # What was planned to the last bit is rounded otherwise than what is left to the last bit.
-        multiplier = root_below(1 / mu_squared)
+        # What was planned to the last bit is rounded otherwise than what is left to the last bit, and than what is planned
+        # again for the same cost.
+        multiplier = root_below(1 / mu_squared) * (1.0 - _ROUNDING)
         if gaussian_epsilon(multiplier, rest) > left:
             return None
     return PrivacyFilter(pure, own, multiplier)

@@ -144,7 +144,7 @@ def test_nothing_is_chosen_once_the_budget_is_spent(rings, monkeypatch):
     """The ledger refuses the choice itself: no score is looked at, no noise is drawn."""
     drawn = []
     monkeypatch.setattr(noise, "noisy_maxima", lambda *_, **__: drawn.append)
-    with pytest.raises(BudgetError, match="Nothing was measured"):
+    with pytest.raises(BudgetError, match="No noise was drawn"):
         measured(rings, ss.Budget(1e-3, 1e-9))
     assert not drawn
 

@@ -229,6 +229,24 @@ def test_the_coordinator_records_the_study_with_the_first_round(place, schema, t
     assert tuple(file.charges) == planned
 
 
+def costs_of(charges):
+    return [(charge.epsilon, charge.multiplier) for charge in charges]
+
+
+def test_a_round_that_is_drawn_again_from_a_copied_folder_is_charged_again(place, schema, tables):
+    path, file = ledger_of(place, "coordinator", 9.0)
+    settings = {"key": place / "coordinator.key", "ledger": path}
+    request = fed.add(place / "study", answers(place, begin(place, schema), tables), **settings)
+    planned = read_request(request).study.charges
+    assert costs_of(file.charges) == costs_of(planned)
+    files = answers(place, request, tables)
+    shutil.copytree(place / "study", place / "copy")
+    fed.add(place / "study", files, **settings)
+    assert costs_of(file.charges) == costs_of(planned)
+    fed.add(place / "copy", files, **settings)
+    assert costs_of(file.charges) == costs_of([*planned, planned[1]])
+
+
 def test_the_coordinator_is_charged_before_noise_is_drawn(place, schema, tables, monkeypatch):
     path, file = ledger_of(place, "coordinator")
     files = answers(place, begin(place, schema), tables)
@@ -243,14 +261,15 @@ def test_the_coordinator_is_charged_before_noise_is_drawn(place, schema, tables,
             fed.add(place / "study", files, key=place / "coordinator.key", ledger=path)
     assert {p.name for p in (place / "study").iterdir()} == {"request-1.json"}
     fed.add(place / "study", files, key=place / "coordinator.key", ledger=path)
-    assert len(file.charges) == 2 * len(read_request(place / "study/request-1.json").study.charges), "noise drawn twice"
+    planned = read_request(place / "study/request-1.json").study.charges
+    assert costs_of(file.charges) == costs_of([*planned, planned[0]]), "round 1 was drawn twice"
 
 
 def test_a_coordinator_without_enough_left_draws_nothing(place, schema, tables):
     path, file = ledger_of(place, "coordinator", epsilon=1.0)
     files = answers(place, begin(place, schema), tables)
     before = listing(place / "study")
-    with pytest.raises(ss.BudgetError, match="Nothing was measured"):
+    with pytest.raises(ss.BudgetError, match="No noise was drawn"):
         fed.add(place / "study", files, key=place / "coordinator.key", ledger=path)
     assert listing(place / "study") == before
     assert not file.charges

@@ -184,14 +184,13 @@ def _add_round(
     """Carry out one round: open, add, charge, draw noise, and write what was released."""
     number = len(stages.moments) + 1
     request = open_request(folder, number)
-    account = None if ledger is None else StudyAccount(ledger, study, covered=number > 1)
+    account = None if ledger is None else StudyAccount(ledger, study, number)
     if account is not None:
         account.refuse()
     check_moments(folder, number=number)
     answered = Answered(request, add_answers(request, files, key=key))
-    spending = Ledger(study.budget, planned=study.charges, upon=account)
-    for earlier in stages.moments:
-        spending.charge(earlier.measurement.charge())
+    before = [earlier.measurement.charge() for earlier in stages.moments]
+    spending = Ledger(study.budget, planned=study.charges, before=before, upon=account)
     noisy = measure(table_elsewhere(study.rows, study.schema), request.measurement, engine=answered, ledger=spending)
     write_moments(folder, noisy, number=number)
     return stages.after(noisy)

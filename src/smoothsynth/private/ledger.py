@@ -33,14 +33,21 @@ class Ledger:
     """A budget and the charges against it, in memory: a privacy filter, so that each charge may depend on what came before.
 
     `planned` are the charges that are expected: the budget is divided between kinds of noise in their proportions. What
-    fits is charged `upon` another ledger first, if given.
+    fits is charged `upon` another ledger first, if given. What was charged `before` counts.
     """
 
     __slots__ = ("_budget", "_charges", "_parts", "_upon")
 
-    def __init__(self, budget: Budget, *, planned: Sequence[Charge] = (), upon: Spending | None = None) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        *,
+        planned: Sequence[Charge] = (),
+        before: Sequence[Charge] = (),
+        upon: Spending | None = None,
+    ) -> None:
         self._budget, self._upon = budget, upon
-        self._charges: list[Charge] = []
+        self._charges: list[Charge] = list(before)
         gaussian = any(charge.multiplier is not None for charge in planned)
         self._parts = PrivacyFilter.divide(budget, (), planned) if gaussian else None
 
@@ -62,7 +69,7 @@ class Ledger:
             cost = compose([*self._charges, charge], delta=self._budget.delta)
             raise BudgetError(
                 f"{error} All charges would cost epsilon={cost.epsilon:.6g} (delta={cost.delta:.3g}); the budget is "
-                f"epsilon={self._budget.epsilon:.6g} (delta={self._budget.delta:.3g}). Nothing was measured."
+                f"epsilon={self._budget.epsilon:.6g} (delta={self._budget.delta:.3g}). No noise was drawn for the last."
             ) from None
         if self._upon is not None:
             self._upon.charge(charge)

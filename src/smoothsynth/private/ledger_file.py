@@ -19,7 +19,7 @@ from smoothsynth.private.statement import Line, Statement
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from smoothsynth.private.ledger_store import Entry
+    from smoothsynth.private.ledger_store import Book, Entry
 
 
 class LedgerFile:
@@ -80,10 +80,19 @@ class LedgerFile:
         with ledger_store.opened(self._path, write=True) as book:
             now = self._statement(book.entries)
             parts = now.refuse(charges, rows_per_person=rows_per_person, planned=planned)
-            if parts is not None and parts != now.parts:
-                book.add("parts", parts.as_dict(), label=label)
-            for charge in charges:
-                book.add("charge", {**charge.as_dict(), "rows_per_person": rows_per_person}, label=label)
+            _add(book, charges, parts if parts != now.parts else None, label=label, rows_per_person=rows_per_person)
+
+    def charge_study(
+        self, study: str, number: int, charges: Sequence[Charge], *, label: str, rows_per_person: int
+    ) -> None:
+        """Record a whole study once, and the charges of a round again each time that its noise is drawn again."""
+        with ledger_store.opened(self._path, write=True) as book:
+            now = self._statement(book.entries)
+            due = now.due(study, number, charges)
+            if due:
+                parts = now.refuse(due, rows_per_person=rows_per_person)
+                _add(book, due, parts if parts != now.parts else None, label=label, rows_per_person=rows_per_person)
+            book.add("round", {"study": study, "round": number}, label=label)
 
     def raise_total(self, total: Budget) -> None:
         """Put a larger total in force; epsilon and delta can grow, never shrink."""
@@ -174,6 +183,16 @@ class Reservation:
         self._charges += charges
 
 
+def _add(
+    book: Book, charges: Sequence[Charge], parts: PrivacyFilter | None, *, label: str, rows_per_person: int
+) -> None:
+    """Add charges to a file, after the division of the total that they need, if it is new."""
+    if parts is not None:
+        book.add("parts", parts.as_dict(), label=label)
+    for charge in charges:
+        book.add("charge", {**charge.as_dict(), "rows_per_person": rows_per_person}, label=label)
+
+
 def _total_document(total: Budget, rows_per_person: int, pure_epsilon: float) -> dict[str, Any]:
     kept = {"pure_epsilon": float(pure_epsilon)} if pure_epsilon else {}
     return {"epsilon": total.epsilon, "delta": total.delta, "rows_per_person": rows_per_person, **kept}
@@ -182,12 +201,14 @@ def _total_document(total: Budget, rows_per_person: int, pure_epsilon: float) ->
 def _understood(entries: Sequence[Entry]) -> Statement:
     total: dict[str, Any] = {}
     parts: PrivacyFilter | None = None
-    lines = []
+    lines, rounds = [], []
     for entry in entries:
         if entry.kind == "total":
             total = dict(entry.document)
         elif entry.kind == "parts":
             parts = PrivacyFilter.from_dict(entry.document)
+        elif entry.kind == "round":
+            rounds.append((str(entry.document["study"]), int(entry.document["round"])))
         elif entry.kind == "charge":
             lines.append(Line(entry.time, entry.label, Charge.from_dict(entry.document)))
         else:
@@ -196,4 +217,4 @@ def _understood(entries: Sequence[Entry]) -> Statement:
     if parts is not None and not parts.within(budget):
         raise ValueError("parts that are more than the whole")
     pure_epsilon = float(total.get("pure_epsilon", 0.0))
-    return Statement(budget, int(total["rows_per_person"]), tuple(lines), parts, pure_epsilon)
+    return Statement(budget, int(total["rows_per_person"]), tuple(lines), parts, pure_epsilon, tuple(rounds))

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 APPLICATION = 0x736D6C67  # "smlg", in the header of the file
-FORMAT = 1
+# Format 1 knew no division of a total: software that reads no other must not write to such a ledger.
+FORMAT = 2
+_FORMATS = (1, FORMAT)
 BUSY_SECONDS = 30.0
 
 _TABLES = {
@@ -105,6 +107,8 @@ def opened(path: Path, *, write: bool = False) -> Iterator[Book]:
     _check_file(path)
     with _in_words(path), _transaction(path, write=write) as connection:
         _check_header(connection, path)
+        if write:
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
         if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
             raise _damaged(path)
         try:
@@ -156,7 +160,7 @@ def _check_header(connection: sqlite3.Connection, path: Path) -> None:
         )
     tables = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
     # Another journal mode, a trigger or a view is the work of another tool: what it means cannot be known.
-    if found != FORMAT or tables != _TABLES or _pragma(connection, "journal_mode") != "delete":
+    if found not in _FORMATS or tables != _TABLES or _pragma(connection, "journal_mode") != "delete":
         raise _damaged(path)
 
 

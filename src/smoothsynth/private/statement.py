@@ -15,7 +15,6 @@ from smoothsynth.privacy import (
     Budget,
     Charge,
     Usage,
-    compose,
     gaussian_epsilon,
     gaussian_multiplier,
     rounded_below,
@@ -52,6 +51,7 @@ class Statement:
     lines: tuple[Line, ...]
     parts: PrivacyFilter | None = None
     pure_epsilon: float = 0.0
+    rounds: tuple[tuple[str, int], ...] = ()
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -61,8 +61,10 @@ class Statement:
     @property
     def used(self) -> Usage:
         """What all charges have used of each kind."""
-        used = None if self.parts is None else self.parts.use(self.charges)
-        return Usage.of(self.charges) if used is None else used
+        return self._counted(self.charges)
+
+    def _counted(self, charges: Sequence[Charge]) -> Usage:
+        return Usage.of(charges) if self.parts is None else self.parts.use(charges)
 
     @property
     def spent(self) -> tuple[float, float]:
@@ -132,11 +134,15 @@ class Statement:
                 self.total, self.parts, self.charges, charges, planned=planned, pure_epsilon=self.pure_epsilon
             )
         except BudgetError:
-            excess = self._excess(compose([*self.charges, *charges], delta=self.total.delta))
-        raise BudgetError(f"{excess} Left: {self.left_in_words()}. Nothing was measured. {_RAISE}")
+            excess = self._excess([*self.charges, *charges])
+        raise BudgetError(f"{excess} Left: {self.left_in_words()}. No noise was drawn for it. {_RAISE}")
 
-    def _excess(self, cost: Budget) -> str:
-        """Say what charges would exceed, given what all would cost together had they been planned."""
+    def _excess(self, charges: Sequence[Charge]) -> str:
+        """Say what charges would exceed: the total, or the part of it that is for their kind of noise."""
+        cost = min((Usage.of(charges), self._counted(charges)), key=lambda used: used.cost(self.total.delta).epsilon)
+        return self._too_much(cost.cost(self.total.delta))
+
+    def _too_much(self, cost: Budget) -> str:
         if cost.delta > self.total.delta:
             return f"This would bring the ledger to delta = {cost.delta:g}; its total is delta = {self.total.delta:g}."
         if cost.epsilon > self.total.epsilon or self.parts is None:
@@ -155,6 +161,15 @@ class Statement:
             f"Divided before the first Gaussian charge: epsilon = {rounded_down(self.parts.epsilon)}{deltas} for pure "
             f"noise, the rest for Gaussian noise (multiplier {rounded_up(self.parts.multiplier)} in all)."
         )
+
+    def due(self, study: str, number: int, charges: Sequence[Charge]) -> Sequence[Charge]:
+        """Return what a round of a study has still to be charged: all of it at first, a round that was drawn before again.
+
+        Round 0 is that of a site, which draws no noise: what it gives covers the whole study, however often it is asked.
+        """
+        if not any(recorded == study for recorded, _ in self.rounds):
+            return charges
+        return [charges[number - 1]] if number and (study, number) in self.rounds else ()
 
     def refuse_release(self, budget: Budget, *, rows_per_person: int) -> None:
         """Raise BudgetError if public facts alone show that a release cannot be charged here."""

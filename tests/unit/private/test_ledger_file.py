@@ -477,9 +477,40 @@ def with_path(path):
     return ledger
 
 
+def test_a_ledger_of_format_1_is_read_and_becomes_one_of_format_2_when_written(ledger, path):
+    by_hand(path, "PRAGMA user_version = 1")
+    assert LedgerFile(path).charges == ()
+    ledger.charge(pure(0.1))
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    connection.close()
+
+
+def test_as_many_equal_releases_with_levels_fit_as_could_be_planned_together(path):
+    levels = ss.Charge("levels", "stable histogram", "l1", 2.0, 20.0, 1, 0.1, None, 1e-8)
+    one = [levels, gaussian(gaussian_multiplier(0.9, 9e-7))]
+    file = LedgerFile.create(path, ss.Budget(3.0, 1e-6))
+    most = next(k for k in range(1, 50) if compose(one * (k + 1), delta=1e-6).epsilon > 3.0)
+    assert most > 3
+    for _ in range(most):
+        file.charge_together(one)
+    with pytest.raises(ss.BudgetError):
+        file.charge_together(one)
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=8), st.lists(st.floats(0.01, 1.0), min_size=2, max_size=8))
+@settings(deadline=None, max_examples=60)
+def test_what_is_planned_again_with_other_shares_of_the_same_noise_fits(shares, others):
+    whole = gaussian_multiplier(0.9, 9e-7)
+    first = [gaussian(m) for m in split_multiplier(whole, shares)]
+    ledger = Ledger(ss.Budget(1.0, 1e-6), planned=[pure(0.1), *first])
+    for charge in [pure(0.1), *(gaussian(m) for m in split_multiplier(whole, others))]:
+        ledger.charge(charge)
+
+
 def test_a_newer_ledger_is_refused(ledger, path):
-    by_hand(path, "PRAGMA user_version = 2")
-    refused_as_it_is(path, "format 2.*Update")
+    by_hand(path, "PRAGMA user_version = 3")
+    refused_as_it_is(path, "format 3.*Update")
 
 
 def test_a_charge_of_an_unknown_mechanism_is_refused(ledger, path):

@@ -20,30 +20,36 @@ if TYPE_CHECKING:
 class StudyAccount:
     """The charges of one study upon a ledger file, all of them or none.
 
-    A site records the whole study before its first answer: from then on the coordinator can draw noise without asking
-    again. Later answers, and answers given again, are covered.
+    A site records the whole study before its first answer (round 0): from then on the coordinator can draw noise without
+    asking again. The coordinator records it with its first round, each round that it draws, and a round that is drawn once
+    more, as from a copied folder, as a further charge.
     """
 
     path: str | Path
     study: Study
-    covered: bool = True
+    number: int = 0
 
     def refuse(self) -> None:
-        """Raise BudgetError if the study is not recorded and does not fit."""
-        if not self._recorded():
-            self._file.read().refuse(self.study.charges, rows_per_person=self.study.rows_per_person)
+        """Raise BudgetError if what this round has still to be charged does not fit."""
+        statement = LedgerFile(self.path).read()
+        due = statement.due(self.study.identity, self.number, self.study.charges)
+        if due:
+            statement.refuse(due, rows_per_person=self.study.rows_per_person)
 
     def record(self) -> None:
-        """Record the whole study durably, unless it is."""
-        if not self._recorded():
-            self._file.charge_together(
-                self.study.charges, label=self.study.label, rows_per_person=self.study.rows_per_person
-            )
+        """Record durably what this round has still to be charged."""
+        LedgerFile(self.path).charge_study(
+            self.study.identity,
+            self.number,
+            self.study.charges,
+            label=self.study.label,
+            rows_per_person=self.study.rows_per_person,
+        )
 
     @property
     def budget(self) -> Budget:
         """The total of the data set."""
-        return self._file.budget
+        return LedgerFile(self.path).budget
 
     @property
     def charges(self) -> Sequence[Charge]:
@@ -51,15 +57,8 @@ class StudyAccount:
         return self.study.charges
 
     def charge(self, charge: Charge) -> None:
-        """Record the study before its noise is drawn; a charge that it does not have is refused."""
-        costs = [(planned.epsilon, planned.multiplier) for planned in self.study.charges]
-        if (charge.epsilon, charge.multiplier) not in costs:
+        """Record this round before its noise is drawn; a charge that the study has not planned for it is refused."""
+        planned = self.study.charges[self.number - 1]
+        if (charge.epsilon, charge.multiplier, charge.delta) != (planned.epsilon, planned.multiplier, planned.delta):
             raise BudgetError("A study can be charged only for what it planned; this is something else.")
         self.record()
-
-    @property
-    def _file(self) -> LedgerFile:
-        return LedgerFile(self.path)
-
-    def _recorded(self) -> bool:
-        return self.covered and any(line.label == self.study.label for line in self._file.read().lines)
