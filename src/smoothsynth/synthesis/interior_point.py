@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+_LEAST_SLACK = 1e-20
+
 
 @dataclass(frozen=True, slots=True)
 class InteriorPoint:
@@ -56,7 +58,8 @@ def solve_interior_point(
         slack_change = -_transpose(lifted, change)
         primal = primal + 0.995 * _longest(primal, primal_change) * primal_change
         dual = dual + 0.995 * _longest(slack, slack_change) * change
-        slack = costs - _transpose(lifted, dual)
+        # Near the end a slack is a difference of nearly equal numbers, and may round to nothing or less.
+        slack = np.maximum(costs - _transpose(lifted, dual), _LEAST_SLACK)
         steps += 1
     return InteriorPoint(primal, slack, dual[:-1], float(dual[-1]), steps)
 
