@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.synthesis.contradictions import contradictions, listed, remarks
+from smoothsynth.synthesis.contradictions import _is_cut, _moments, contradictions, listed, remarks
 
 ROWS = 6_000
 SCHEMA = ss.Schema(
@@ -91,6 +91,17 @@ def test_what_was_released_is_said_with_its_noise(release):
     (one,) = [one for one in found(release, swapped) if one.columns == ("c",)]
     assert one.what == "share of a level"
     assert {round(one.released, 1), round(one.found, 1)} <= {0.1, 0.2, 0.3, 0.4, 0.5}
+
+
+def test_products_are_compared_as_they_are_measured(release):
+    unit = release.unit_rows()[:500]
+    for noisy in release.moments:
+        mean, spread, most = _moments(noisy.measurement, unit, [])
+        seen = noisy.measurement.evaluate(unit)
+        compared = [not (_is_cut(noisy.measurement) and len(feature.terms[0]) == 1) for feature in noisy.features]
+        np.testing.assert_allclose(mean[compared], seen.mean(axis=0)[compared], atol=1e-4)
+        assert np.all(spread[compared] >= seen.std(axis=0)[compared] - 1e-4)
+        assert np.all(most[compared] >= np.abs(seen).max(axis=0)[compared] - 1e-4)
 
 
 def test_a_few_rows_contradict_less_than_many(release):
