@@ -112,16 +112,21 @@ def test_a_few_rows_contradict_less_than_many(release):
     assert contradictions(SCHEMA, release.moments, release.unit_rows()[release.unit_rows()[:, 6] == 0][:60]) == ()
 
 
-@pytest.fixture(scope="module")
-def collapsed():
+@pytest.fixture
+def collapsed(monkeypatch):
     """A release whose model takes rows without a level for rows with one, as it once did."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("smoothsynth.synthesis.shares._BEYOND_NOISE", np.inf)
-        return ss.release(table(0.3), schema=SCHEMA, epsilon=4.0, delta=1e-6, seed=1)
-
-
-def test_columns_that_collapsed_are_named_by_the_receipt_the_page_and_verify(collapsed, tmp_path, monkeypatch):
     monkeypatch.setattr("smoothsynth.synthesis.shares._BEYOND_NOISE", np.inf)
+    rng = np.random.default_rng(4)
+    values = {
+        "g": np.where(rng.random(ROWS) < 0.1, np.nan, rng.normal(5.5, 1, ROWS)),
+        "u": rng.random(ROWS),
+        "c": np.where(rng.random(ROWS) < 0.43, "typo", rng.choice(["A", "B", "C"], ROWS)),
+    }
+    schema = {"g": ss.Number(0, 30, nullable=True), "u": ss.Number(0, 1), "c": SCHEMA.columns["c"]}
+    return ss.release(pa.table(values), schema=ss.Schema(schema), epsilon=8.0, delta=1e-6, seed=1)
+
+
+def test_columns_that_collapsed_are_named_by_the_receipt_the_page_and_verify(collapsed, tmp_path):
     assert ("g",) in {one.columns for one in found(collapsed)}
     assert "But the rows contradict what was released about " in collapsed.receipt.outcome
     assert "'g'" in collapsed.receipt.outcome
