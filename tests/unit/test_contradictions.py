@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.synthesis.contradictions import contradictions, listed, remarks
+from smoothsynth.synthesis.contradictions import _is_cut, _moments, contradictions, listed, remarks
 
 ROWS = 6_000
 SCHEMA = ss.Schema(
@@ -93,6 +93,17 @@ def test_what_was_released_is_said_with_its_noise(release):
     assert {round(one.released, 1), round(one.found, 1)} <= {0.1, 0.2, 0.3, 0.4, 0.5}
 
 
+def test_products_are_compared_as_they_are_measured(release):
+    unit = release.unit_rows()[:500]
+    for noisy in release.moments:
+        mean, spread, most = _moments(noisy.measurement, unit, [])
+        seen = noisy.measurement.evaluate(unit)
+        compared = [not (_is_cut(noisy.measurement) and len(feature.terms[0]) == 1) for feature in noisy.features]
+        np.testing.assert_allclose(mean[compared], seen.mean(axis=0)[compared], atol=1e-4)
+        assert np.all(spread[compared] >= seen.std(axis=0)[compared] - 1e-4)
+        assert np.all(most[compared] >= np.abs(seen).max(axis=0)[compared] - 1e-4)
+
+
 def test_a_few_rows_contradict_less_than_many(release):
     many = shuffled(release.unit_rows().copy())
     assert contradictions(SCHEMA, release.moments, many)
@@ -101,16 +112,21 @@ def test_a_few_rows_contradict_less_than_many(release):
     assert contradictions(SCHEMA, release.moments, release.unit_rows()[release.unit_rows()[:, 6] == 0][:60]) == ()
 
 
-@pytest.fixture(scope="module")
-def collapsed():
+@pytest.fixture
+def collapsed(monkeypatch):
     """A release whose model takes rows without a level for rows with one, as it once did."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("smoothsynth.synthesis.shares._BEYOND_NOISE", np.inf)
-        return ss.release(table(0.3), schema=SCHEMA, epsilon=4.0, delta=1e-6, seed=1)
-
-
-def test_columns_that_collapsed_are_named_by_the_receipt_the_page_and_verify(collapsed, tmp_path, monkeypatch):
     monkeypatch.setattr("smoothsynth.synthesis.shares._BEYOND_NOISE", np.inf)
+    rng = np.random.default_rng(4)
+    values = {
+        "g": np.where(rng.random(ROWS) < 0.1, np.nan, rng.normal(5.5, 1, ROWS)),
+        "u": rng.random(ROWS),
+        "c": np.where(rng.random(ROWS) < 0.43, "typo", rng.choice(["A", "B", "C"], ROWS)),
+    }
+    schema = {"g": ss.Number(0, 30, nullable=True), "u": ss.Number(0, 1), "c": SCHEMA.columns["c"]}
+    return ss.release(pa.table(values), schema=ss.Schema(schema), epsilon=8.0, delta=1e-6, seed=1)
+
+
+def test_columns_that_collapsed_are_named_by_the_receipt_the_page_and_verify(collapsed, tmp_path):
     assert ("g",) in {one.columns for one in found(collapsed)}
     assert "But the rows contradict what was released about " in collapsed.receipt.outcome
     assert "'g'" in collapsed.receipt.outcome

@@ -26,7 +26,7 @@ from smoothsynth.synthesis.unmatched import unmatched
 from smoothsynth.waves import coordinate_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -123,18 +123,39 @@ def _moments(measurement: Measurement, points: Array, runs: Sequence[list[int]])
     Rows that are cut to a length are standardised: a product has at least the deviation that most of them have, even if
     it is constant in a few rows, and is far below 1.
     """
-    total, squares, most = np.zeros((3, len(measurement.features)))
-    for start in range(0, len(points), _BLOCK):
-        seen = _added(measurement.evaluate(points[start : start + _BLOCK]), runs)
-        total += seen.sum(axis=0)
-        squares += np.einsum("ij,ij->j", seen, seen)
-        most = np.maximum(most, np.abs(seen).max(axis=0))
-    mean = total / len(points)
-    spread = np.sqrt(np.maximum(squares / len(points) - mean**2, 0.0))
-    if not _is_cut(measurement):
-        return mean, spread, np.ones_like(most)
+    view = measurement.view
+    if view is not None and (view.waves or _is_cut(measurement)):
+        mean, square, most = _of_products(measurement.features, _blocks(view.of, points), len(points))
+    else:
+        total, squares = np.zeros((2, len(measurement.features)))
+        for seen in _blocks(lambda block: _added(measurement.evaluate(block), runs), points):
+            total += seen.sum(axis=0)
+            squares += np.einsum("ij,ij->j", seen, seen)
+        mean, square, most = total / len(points), squares / len(points), np.ones_like(total)
+    # Of a level that none of few rows has, nothing but that is seen.
+    most = most if _is_cut(measurement) else np.ones_like(most)
+    spread = np.sqrt(np.maximum(square - mean**2, 0.0))
     products = [len(feature.terms[0]) > 1 for feature in measurement.features]
-    return mean, np.maximum(spread, np.median(spread[products]) if any(products) else 0.0), most
+    if _is_cut(measurement) and any(products):
+        spread = np.maximum(spread, np.median(spread[products]))
+    return mean, spread, most
+
+
+def _of_products(features: Sequence[Feature], blocks: Iterator[Array], rows: int) -> tuple[Array, Array, Array]:
+    """Return mean, mean square and most of coordinates and of products of two, all at once; there can be thousands."""
+    pairs = np.array([(feature.terms[0][0][0], feature.terms[0][-1][0]) for feature in features])
+    one, other, alone = pairs[:, 0], pairs[:, 1], np.array([len(feature.terms[0]) == 1 for feature in features])
+    first, second, fourth, most = np.zeros((4, 1))
+    for z in blocks:
+        first, second, fourth = first + z.sum(axis=0), second + z.T @ z, fourth + (z**2).T @ z**2
+        most = np.maximum(most, np.abs(z).max(axis=0))
+    mean = np.where(alone, first[one], second[one, other]) / rows
+    square = np.where(alone, second[one, one], fourth[one, other]) / rows
+    return mean, square, most[one] * np.where(alone, 1.0, most[other])
+
+
+def _blocks(of: Callable[[Array], Array], points: Array) -> Iterator[Array]:
+    return (of(points[start : start + _BLOCK]) for start in range(0, len(points), _BLOCK))
 
 
 def _is_cut(measurement: Measurement) -> bool:
