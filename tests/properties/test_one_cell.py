@@ -176,6 +176,8 @@ def pandas_category(cells):
 def arrow_table(cells):
     if {dt.date, dt.datetime} <= {type(cell) for cell in cells}:
         raise TypeError("Arrow cuts all moments to days where the first cell is a day.")
+    if type(cells[0]) is float and bool in {type(cell) for cell in cells}:
+        raise TypeError("Arrow makes numbers of truth values where the first cell is a number.")
     return pa.table({"a": pa.array(cells)})
 
 
@@ -260,6 +262,8 @@ def rows_of(container, cells, column):
 def bits_of(array, column):
     """Return each cell as it is read, and the level that it would be counted as."""
     found = np.asarray(read_cells(array, column), dtype=np.float64) + 0.0
+    # Of what is missing neither sign nor payload counts.
+    found[np.isnan(found)] = np.nan
     numbers = [number.tobytes() for number in found]
     if not isinstance(column, ss.Category):
         return numbers

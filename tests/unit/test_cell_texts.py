@@ -55,3 +55,15 @@ def test_dates_in_a_format_are_read_one_by_one():
     assert iso_dates([20200131, 20200131.0], "%Y%m%d") == ["2020-01-31T00:00:00"] * 2
     with pytest.raises(ss.SchemaError, match="strptime does not know"):
         iso_dates([], "%Y-%Q")
+
+
+def test_a_long_cell_takes_no_longer_than_its_length():
+    long = "1" * 400_000 + "x"
+    assert level_key(long) == long
+
+
+def test_texts_beyond_a_length_are_missing():
+    assert text_of("a" * 2**20) is not None
+    assert text_of("a" * (2**20 + 1)) is None
+    assert text_of("\u20ac" * 2**19) is None
+    assert text_of(b"a" * (2**20 + 1)) is None

@@ -1,5 +1,6 @@
 """The types of columns: their coordinates, what they read and write, and what is wrong with a bad one."""
 
+import datetime
 import datetime as dt
 import math
 import pickle
@@ -406,3 +407,10 @@ def test_options_are_named():
 def test_cells_that_no_row_can_have_are_counted(name, cells, count):
     column = MIXED.columns[name]
     assert outside(column, pa.chunked_array([pa.array(cells, column.arrow_type())])) == count
+
+
+def test_days_and_moments_are_levels_by_their_text():
+    days = ss.Category(["2020-01-31", "2021-01-31"])
+    assert days.codes(pa.array([datetime.date(2020, 1, 31), None, datetime.date(2021, 1, 31)])).tolist() == [0, -1, 1]
+    moments = ss.Category(["2020-01-31T12:00:00", "x"])
+    assert moments.codes(pa.array([datetime.datetime(2020, 1, 31, 12)], pa.timestamp("ns"))).tolist() == [0]

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.release import as_text, write_rows
 
 SCHEMA = ss.Schema(
     {
@@ -96,12 +97,12 @@ def forged(folder, tmp_path, *, moments=None, rows=None):
     if moments is not None:
         document = json.loads((copy / "moments.json").read_text())
         moments(document["moments"])
-        (copy / "moments.json").write_text(json.dumps(document))
+        (copy / "moments.json").write_bytes(as_text(document).encode())
     if rows is not None:
-        pq.write_table(rows(pq.read_table(copy / "synthetic.parquet")), copy / "synthetic.parquet")
+        write_rows(rows(pq.read_table(copy / "synthetic.parquet")), copy / "synthetic.parquet")
     receipt = json.loads((copy / "receipt.json").read_text())
     receipt["sha256"] = {name: hashlib.sha256((copy / name).read_bytes()).hexdigest() for name in receipt["sha256"]}
-    (copy / "receipt.json").write_text(json.dumps(receipt))
+    (copy / "receipt.json").write_bytes(as_text(receipt).encode())
     return copy
 
 

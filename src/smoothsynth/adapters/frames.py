@@ -98,15 +98,18 @@ def named(frame: Any, names: Sequence[str]) -> Any:
 
 
 def array_of(rows: Sequence[Any]) -> NDArray[Any]:
-    """Return a list of rows as an array of objects; NumPy would choose one type for all cells, by looking at them."""
+    """Return a list of rows as an array of objects; NumPy would choose one type for all cells, by looking at them.
+
+    The first row says how many columns there are; all cells of a row of another length are missing.
+    """
     if not rows or not _is_row(rows[0]):
         return np.empty(len(rows), dtype=object)
     cells = np.empty((len(rows), len(rows[0])), dtype=object)
     for place, row in enumerate(rows):
-        if not _is_row(row) or len(row) != cells.shape[1]:
-            raise DataError("A list must hold rows, all with the same number of cells; this one does not.")
-        for column, cell in enumerate(row):
-            cells[place, column] = cell
+        # As in a CSV file: nobody can say which column the cells of a row of another length belong to.
+        if _is_row(row) and len(row) == cells.shape[1]:
+            for column, cell in enumerate(row):
+                cells[place, column] = cell
     return cells
 
 

@@ -114,11 +114,10 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         shown an empty array of the same shape and type.
         """
         if not frames.is_frame(X):
-            rows = frames.array_of(X) if isinstance(X, (list, tuple)) else X
-            plain = type(rows) is np.ndarray
-            shown = np.broadcast_to(np.zeros((), rows.dtype), rows.shape) if plain else rows
-            found = validate_data(self, shown, reset=reset, dtype=None, ensure_all_finite=False)
-            return (rows if plain else found), None
+            rows = frames.array_of(X) if isinstance(X, (list, tuple)) else _array(X)
+            shown = np.broadcast_to(np.zeros((), rows.dtype), rows.shape)
+            validate_data(self, shown, reset=reset, dtype=None, ensure_all_finite=False)
+            return rows, None
         names = frames.names_of(X)
         if all(isinstance(name, str) for name in names):
             validate_data(self, frames.header(names), reset=reset, skip_check_array=True)
@@ -155,6 +154,16 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
                 f"An array must have one column for each of the {len(schema.names)} of the schema, in that order; it has "
                 f"{self.n_features_in_}. Give a frame with names, or another schema."
             )
+
+
+def _array(rows: Any) -> NDArray[Any]:
+    """Return what is an array by its type; for anything else a type would be chosen by looking at cells."""
+    if isinstance(rows, np.ma.MaskedArray) or not hasattr(rows, "__array__"):
+        raise TypeError(
+            f"The rows must be a frame, an array without a mask, or a list of lists; they are a {type(rows).__name__}. "
+            "Sparse data is not supported."
+        )
+    return np.asarray(rows)
 
 
 def _wasserstein(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:

@@ -80,12 +80,13 @@ def readable(type_: pa.DataType, column: Column) -> bool:
 
     if types.is_dictionary(type_):
         return readable(type_.value_type, column)
-    if types.is_null(type_):
+    if types.is_null(type_) or is_text(type_):
         return True
-    if is_text(type_):
-        return True
+    if types.is_date(type_) or types.is_timestamp(type_):
+        return column.kind in ("date", "datetime", "category")
     if column.kind in ("date", "datetime"):
-        return types.is_date(type_) or types.is_timestamp(type_)
+        # A column of which all cells are missing is one of doubles in pandas: none of them is a day.
+        return bool(types.is_floating(type_))
     if isinstance(column, Category) and not column.readable_from(doubles=types.is_floating(type_)):
         return False
     return is_number(type_)

@@ -1,6 +1,6 @@
 r"""Lines of a CSV file: a line is a row, and its cells depend on that line alone.
 
-    line      ends where the line of names ends: with \n, before which a \r is no part of it, or with \r alone
+    line      ends with \n, before which a \r is no part of it; a file whose lines end with \r alone is refused
     cell      ends with a comma; if it begins with a quote, commas count only after the next quote that is not doubled
     quote     that is not closed in its line is closed by the end of the line; any other is a character like all others
     row       of a line with another number of cells than names, or with more than LONGEST bytes: all cells are missing
@@ -33,16 +33,14 @@ LONGEST = 2**20
 _BLOCK = 2**21
 _OTHER_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 _CELL = re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"?)?([^,]*)')
-_SWAPPED = bytes.maketrans(b"\r\n", b"\n\r")
 _COMMA, _QUOTE, _BREAK, _RETURN = b',"\n\r'
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the first line says of a CSV file: the names of its columns, how lines end, and where the rows begin."""
+    """What the first line says of a CSV file: the names of its columns, and where the rows begin."""
 
     names: tuple[str, ...]
-    end: bytes
     start: int
 
     @property
@@ -61,10 +59,15 @@ def form_of(path: Path) -> Form:
         raise DataError(f"The line of names of {path} must have less than {LONGEST:,} bytes and has more. Shorten it.")
     if not line:
         raise DataError(f"{path} must have a line of column names and at least one row, and has not. Write it again.")
+    if after == b"\r":
+        # Whether \r or \r\n ends the lines of such a file would be told by the first cell of the first row.
+        raise DataError(
+            rf"The lines of {path} must end with \n; they end with \r alone. Save it again with other line ends."
+        )
     names = tuple(cell.decode("utf-8", "replace") for cell in cells_of(line))
     if begin.startswith(_OTHER_ENCODINGS) or any("\ufffd" in name for name in names):
         raise DataError(f"{path} must be text in UTF-8 and is not. Save it again with that encoding.")
-    return Form(names, b"\r" if after == b"\r" else b"\n", len(begin) - len(text) + len(line) + len(after))
+    return Form(names, len(begin) - len(text) + len(line) + len(after))
 
 
 def _first_line(text: bytes) -> tuple[bytes, bytes]:
@@ -80,7 +83,7 @@ def blocks(path: Path, form: Form) -> Iterator[bytes]:
         rest = b""
         while chunk := file.read(_BLOCK):
             chunk = rest + chunk
-            cut = chunk.rfind(form.end) + 1
+            cut = chunk.rfind(b"\n") + 1
             if cut:
                 yield _in_bounds(chunk[:cut], form)
             # One byte more than a line may have tells that it is too long.
@@ -89,7 +92,7 @@ def blocks(path: Path, form: Form) -> Iterator[bytes]:
         # Without it, an empty last cell would leave no trace, and the number of rows would tell.
         raise DataError(f"The last line of {path}, a file of one column, must end with a line break. Add one.")
     if rest:
-        yield _in_bounds(rest + form.end, form)
+        yield _in_bounds(rest + b"\n", form)
 
 
 def count_rows(block: bytes, columns: int) -> int:
@@ -169,9 +172,7 @@ def _rewritten(line: bytes, columns: int) -> bytes:
 
 
 def _in_bounds(block: bytes, form: Form) -> bytes:
-    r"""Let all lines end with \n, and put one without cells in the place of each that is too long."""
-    if form.end == b"\r":
-        block = block.translate(_SWAPPED)
+    """Put a line without cells in the place of each that is too long."""
     at = LONGEST
     # A line that is too long has a byte at a multiple of the length that it exceeds.
     while at < len(block):

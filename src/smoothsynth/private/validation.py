@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smoothsynth.errors import DataError
 from smoothsynth.schema.cells import is_text
+from smoothsynth.schema.texts import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _DECIMAL_BYTES, _DECIMAL_DIGITS = 16, 38
+_MOST_BYTES = 2**30
 
 
 def safe_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -28,7 +32,38 @@ def safe_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 "The Arrow data must be whole, and a part of it has lengths, offsets or places in a dictionary that cannot "
                 "be. Make the table again, with software that validates it."
             )
-        yield found
+        yield from _small(found)
+
+
+def _small(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in parts whose texts can be computed with: functions of Arrow count their bytes in 32 bits."""
+    if batch.num_rows > 1 and any(_bytes(column) > _MOST_BYTES for column in batch.columns):
+        half = batch.num_rows // 2
+        yield from _small(batch.slice(0, half))
+        yield from _small(batch.slice(half))
+    else:
+        yield _compact(batch)
+
+
+def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch that holds none of the texts beyond it: they may be more than 32 bits count."""
+    import pyarrow as pa
+
+    def far(array: pa.Array) -> bool:
+        return is_text(array.type) and (array.buffers()[2] is not None and array.buffers()[2].size > _MOST_BYTES)
+
+    if not any(map(far, batch.columns)):
+        return batch
+    rows = pa.array(np.arange(batch.num_rows))
+    columns = [column.take(rows) if far(column) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _bytes(array: pa.Array) -> int:
+    """Return the bytes of all texts of an array."""
+    from pyarrow import compute
+
+    return (compute.sum(compute.binary_length(array)).as_py() or 0) if is_text(array.type) else 0
 
 
 def validated(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -59,9 +94,27 @@ def _validated(array: pa.Array) -> pa.Array:
         array.validate(full=True)
     except pa.ArrowInvalid:
         array = _mended(array)
+    if types.is_dictionary(array.type) and is_text(array.type.value_type):
+        return pa.DictionaryArray.from_arrays(array.indices, _short(array.dictionary))
+    if is_text(array.type):
+        return _short(array)
     if types.is_decimal(array.type) and array.type.byte_width < _DECIMAL_BYTES:
         # Functions of Arrow take short decimals one after the other, version by version.
         array = array.cast(pa.decimal128(_DECIMAL_DIGITS, array.type.scale), safe=False)
+    return array
+
+
+def _short(array: pa.Array) -> pa.Array:
+    """Return texts of which those that are too long are missing; as a type that all functions of Arrow take."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if str(array.type) == "string_view":
+        array = array.cast(pa.large_string())
+    lengths = compute.binary_length(array)
+    longest = compute.max(lengths).as_py() or 0
+    if longest > LONGEST_TEXT:
+        return compute.if_else(compute.less_equal(lengths, LONGEST_TEXT), array, pa.nulls(1, array.type)[0])
     return array
 
 

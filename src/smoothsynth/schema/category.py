@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.schema import bounds, cells
-from smoothsynth.schema.texts import level_key, level_text, number_text
+from smoothsynth.schema.instants import MISSING, microseconds
+from smoothsynth.schema.texts import level_key, level_text, moment_text, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -188,6 +189,13 @@ def _writable(level: Level) -> bool:
     return bool(level.strip()) and not any("\ud800" <= letter <= "\udfff" for letter in level)
 
 
+def _when(when: int, type_: pa.DataType) -> str:
+    from pyarrow import types
+
+    text = moment_text(when)
+    return text.partition("T")[0] if types.is_date(type_) else text
+
+
 def _texts(values: pa.Array) -> list[str | None]:
     """Return values of any type as text: whole numbers without a point, truth in small letters."""
     import pyarrow as pa
@@ -197,6 +205,8 @@ def _texts(values: pa.Array) -> list[str | None]:
         return [number_text(number) for number in cells.doubles(values).tolist()]
     if types.is_decimal(values.type):
         return [text and level_key(text) for text in compute.cast(values, pa.string()).to_pylist()]
+    if types.is_temporal(values.type):
+        return [None if when == MISSING else _when(when, values.type) for when in microseconds(values).tolist()]
     if cells.is_text(values.type):
         values = cells.trimmed(compute.cast(values, pa.string()))
     return compute.cast(values, pa.string()).to_pylist()

@@ -38,7 +38,10 @@ def arrow_of(cells: Any) -> pa.Array:
             # Arrow takes no foreign byte order, and not every stride.
             return pa.array(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
         cells = cells.ravel().tolist()
-    return pa.array(texts_of(cells), pa.string())
+    texts = texts_of(cells)
+    # Strings of Arrow count their bytes in 32 bits.
+    wide = sum(map(len, filter(None, texts))) > 2**28
+    return pa.array(texts, pa.large_string() if wide else pa.string())
 
 
 def _arrow_moments(cells: NDArray[Any]) -> NDArray[Any]:

@@ -1,6 +1,6 @@
 """One text for each cell, from the cell alone, and the one canonical text of a level.
 
-    text                    as it is; a lone surrogate becomes U+FFFD; bytes are read as UTF-8
+    text                    as it is, of at most 2^20 bytes; a lone surrogate becomes U+FFFD; bytes are read as UTF-8
     true and false          true, false
     numbers                 1 for 1, 1.0 and Decimal("1.00"), else the shortest text of the double: 0.1, 1e-07
     days and moments        ISO 8601, in UTC if they have a zone: 2020-01-31T12:00:00
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
-_NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity)")
+_NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity)")
+# A text of more bytes is missing, whatever holds it.
+LONGEST_TEXT = 2**20
 # Whole numbers as computers write them: others, such as 007 or 1e5, are codes.
 _PLAIN = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0*")
 _TRUTHS = ("true", "false")
@@ -40,7 +42,10 @@ _ENDLESS = "1e9999"
 def texts_of(cells: Iterable[object]) -> list[str | None]:
     """Return the text of each cell."""
     # Plain text and nothing are the cells of most columns of objects: a call for each would take most of the time.
-    return [cell if cell is None or (type(cell) is str and cell.isascii()) else text_of(cell) for cell in cells]
+    return [
+        cell if cell is None or (type(cell) is str and cell.isascii() and len(cell) <= LONGEST_TEXT) else text_of(cell)
+        for cell in cells
+    ]
 
 
 def text_of(cell: object) -> str | None:
@@ -91,12 +96,13 @@ def _nothing(cell: object) -> None:
     return None
 
 
-def _text(cell: str) -> str:
-    return str.__str__(cell) if cell.isascii() else _SURROGATE.sub("\ufffd", cell)
+def _text(cell: str) -> str | None:
+    text = str.__str__(cell) if cell.isascii() else _SURROGATE.sub("\ufffd", cell)
+    return text if len(text) * 4 <= LONGEST_TEXT or len(text.encode()) <= LONGEST_TEXT else None
 
 
-def _bytes(cell: bytes) -> str:
-    return cell.decode("utf-8", "replace")
+def _bytes(cell: bytes) -> str | None:
+    return cell.decode("utf-8", "replace") if len(cell) <= LONGEST_TEXT else None
 
 
 def _truth(cell: object) -> str:
@@ -129,7 +135,7 @@ def _moment(cell: Any) -> str | None:
         # Of pandas: to_pydatetime would warn of nanoseconds. Moments with a zone are in UTC there.
         return _numpy_moment(cell.asm8)
     ahead = cell.utcoffset() or datetime.timedelta()
-    return _iso((cell.replace(tzinfo=None) - _EPOCH - ahead) // _MICROSECOND)
+    return moment_text((cell.replace(tzinfo=None) - _EPOCH - ahead) // _MICROSECOND)
 
 
 def _numpy_moment(cell: np.datetime64) -> str | None:
@@ -141,10 +147,10 @@ def _numpy_moment(cell: np.datetime64) -> str | None:
         # Beyond the calendar at both ends.
         cell, unit, count = np.datetime64(min(max(months, -(10**6)), 10**6), "M").astype("datetime64[D]"), "D", 1
     number = int(cell.astype(np.int64)) * count
-    return _iso(number * _LONG[unit] if unit in _LONG else number // _SHORT[unit])
+    return moment_text(number * _LONG[unit] if unit in _LONG else number // _SHORT[unit])
 
 
-def _iso(microseconds: int) -> str:
+def moment_text(microseconds: int) -> str:
     """Write a moment; one beyond the calendar is moved to its end, where every bound is."""
     return (_EPOCH + min(max(microseconds, _FIRST), _LAST) * _MICROSECOND).isoformat()
 

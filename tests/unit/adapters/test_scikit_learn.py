@@ -1,5 +1,6 @@
 """The estimator against scikit-learn's own checks, and what scikit-learn does not ask for: rows, kinds, privacy."""
 
+import collections
 import pickle
 
 import numpy as np
@@ -178,9 +179,16 @@ def test_no_error_about_the_shape_quotes_a_cell():
             ss.Synthesizer(bounds=(0, 1)).fit(rows)
         assert "424242.75" not in str(caught.value)
         assert "SECRET" not in str(caught.value)
-    for rows in ([[1.0, 2.0], [424242.75]], [[1.0, 2.0], None], [[1.0, 2.0], "ab"]):
-        with pytest.raises(ss.DataError, match="same number of cells"):
+    for rows in (np.ma.masked_array([[424242.75]]), collections.deque([[424242.75]]), {"a": 424242.75}):
+        with pytest.raises(TypeError, match="must be a frame, an array") as caught:
             ss.Synthesizer(bounds=(0, 1)).fit(rows)
+        assert "424242.75" not in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", [[424242.75], None, "ab", [1.0, 2.0, 3.0]])
+def test_a_row_of_another_length_is_missing(odd):
+    rows = frames.array_of([[1.0, 2.0], odd, [3.0, 4.0]])
+    assert rows.tolist() == [[1.0, 2.0], [None, None], [3.0, 4.0]]
 
 
 def test_the_kind_of_what_comes_out_does_not_depend_on_cells():

@@ -12,9 +12,10 @@ from benchmarks.fuzz import Count, in_children
 
 import smoothsynth as ss
 from smoothsynth.basis import total_degree
+from smoothsynth.private import validation
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
-from smoothsynth.private.validation import validated
+from smoothsynth.private.validation import safe_batches, validated
 
 SCHEMA = ss.Schema({"c": ss.Category(["x", "y"]), "a": ss.Number(0, 100)})
 ROWS = 40
@@ -149,3 +150,30 @@ def test_damaged_files_do_not_end_the_process(kind):
     assert not count.unhandled, count.unhandled
     assert count.accepted > 10
     assert count.refused > 10
+
+
+def test_a_text_that_is_too_long_is_missing_in_its_cell_alone():
+    long = "a" * (2**20 + 1)
+    for type_ in (pa.string(), pa.large_string()):
+        batch = pa.RecordBatch.from_arrays([pa.array(["x", long, "y"], type_)], names=["a"])
+        (found,) = safe_batches([batch])
+        assert found.column(0).to_pylist() == ["x", None, "y"]
+
+
+def test_a_batch_of_more_text_than_arrow_counts_is_cut(monkeypatch):
+    monkeypatch.setattr(validation, "_MOST_BYTES", 10)
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(["abcd"] * 7, pa.large_string()), pa.array(range(7))], names=["a", "b"]
+    )
+    found = list(safe_batches([batch.slice(1)]))
+    assert len(found) > 1
+    assert [value for one in found for value in one.column(1).to_pylist()] == [1, 2, 3, 4, 5, 6]
+    assert all(one.column(0).buffers()[2].size <= 64 for one in found)
+
+
+@pytest.mark.skipif(not hasattr(pa, "string_view"), reason="of later versions of Arrow")
+def test_dictionaries_of_string_views_are_read():
+    values = pa.array(["x", "y"]).cast(pa.string_view())
+    batch = pa.RecordBatch.from_arrays([pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), values)], names=["a"])
+    (found,) = safe_batches([batch])
+    assert found.column(0).dictionary_decode().to_pylist() == ["x", "y", "x"]
