@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -270,6 +272,53 @@ def test_last_digits_of_another_machine_are_worth_a_warning(folder):
         assert outcomes(folder, "page")["page"] == outcome
 
 
+def test_rows_in_the_page_are_exact(folder):
+    """Their low digits could carry anything, and units can be tiny."""
+    page = (folder / PAGE).read_text(encoding="utf-8")
+    put(folder / PAGE, nudged(page, "base64", 1.0 + 1e-15))
+    assert fails(folder, "page")
+
+
+SMALL = {
+    "a figure that is not computed": lambda t: re.sub(r'"upper":100.0', '"upper":100.00000000000001', t, count=1),
+    "another text of a figure": lambda t: re.sub(r'"width":(0\.\d+)', r'"width":\g<1>0', t, count=1),
+    "digits beyond five": lambda t: re.sub(r'"correlations":\[(-?0\.\d+)', r'"correlations":[\g<1>0000001', t, count=1),
+    "knots": lambda t: re.sub(r'"knots":"AAA', '"knots":"AQA', t, count=1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_last_digits_are_free_in_computed_figures_only(name, folder):
+    page = (folder / PAGE).read_text(encoding="utf-8")
+    changed = SMALL[name](page)
+    assert changed != page
+    put(folder / PAGE, changed)
+    assert fails(folder, "page")
+
+
+def test_a_page_that_is_no_utf_8_is_another_page():
+    from smoothsynth.verify.page import _near
+
+    drawn = '\ufffd<script type="application/json" id="release-data">{"answering":{"test_encoding":"float64"}}</script>'
+    assert _near(drawn.encode(), drawn)
+    assert not _near(drawn.encode().replace("\ufffd".encode(), b"\xff"), drawn)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs sparse files")
+@pytest.mark.parametrize("name", [PAGE, CSV, MOMENTS, ROWS, RECEIPT])
+def test_files_of_absurd_sizes_are_refused_before_they_are_read(name, folder, monkeypatch):
+    from smoothsynth.loading import reading
+    from smoothsynth.verify import files
+
+    os.truncate(folder / name, 2**40)
+    for module in (reading, files):
+        monkeypatch.setattr(module, "sha256", lambda path: pytest.fail(f"{path} was hashed"))
+    with pytest.raises(ss.ReleaseError, match=r"too large|at most"):
+        ss.load(folder)
+    with pytest.raises(ss.ReleaseError, match=r"too large|at most"):
+        ss.verify(folder)
+
+
 def test_a_release_without_a_page_is_whole(folder):
     (folder / PAGE).unlink()
     edit_receipt(folder, lambda d: d["sha256"].pop(PAGE))
@@ -336,6 +385,32 @@ def test_what_is_in_a_parquet_file_beside_rows_is_refused(name, folder):
         ss.load(folder)
 
 
+def test_no_byte_of_a_footer_ends_the_process(tmp_path):
+    """Arrow does so where levels contradict the schema and one asks for such a column."""
+    parquet.write_table(pa.table({"a": [0.5, None, 0.25]}), tmp_path / "a.parquet", compression="zstd")
+    tried = subprocess.run([sys.executable, "-c", _FOOTERS, tmp_path / "a.parquet"], capture_output=True, check=False)
+    assert tried.returncode == 0, tried.stderr.decode()[-500:]
+    assert int(tried.stdout) > 500
+
+
+_FOOTERS = """
+import pathlib, sys
+import smoothsynth as ss
+from smoothsynth.loading.rows import read_rows
+path, schema, refused = pathlib.Path(sys.argv[1]), ss.Schema({"a": ss.Number(0, 1, nullable=True)}), 0
+data = path.read_bytes()
+read_rows(path, schema, 3)
+for place in range(len(data) - 8 - int.from_bytes(data[-8:-4], "little"), len(data)):
+    for value in (0, 127, data[place] ^ 16, data[place] ^ 48):
+        path.write_bytes(data[:place] + bytes([value]) + data[place + 1 :])
+        try:
+            read_rows(path, schema, 3)
+        except ss.ReleaseError:
+            refused += 1
+print(refused)
+"""
+
+
 def test_the_same_rows_in_other_bytes_are_worth_a_warning(folder):
     rewritten(use_dictionary=False)(folder)
     reseal(folder)
@@ -379,13 +454,13 @@ def test_more_rows_than_memory_are_refused_before_they_are_read(folder, monkeypa
 
     count = 2**30
     edit_receipt(folder, lambda d: d.update(synthetic_rows=count))
-    monkeypatch.setattr(rows, "_memory", lambda: 16 * 2**30)
+    monkeypatch.setattr(rows, "memory", lambda: 16 * 2**30)
     sentence = read_evidence(folder).unreadable["rows"]
     assert "1,073,741,824 synthetic rows" in sentence
     assert "half of the 16.0 GiB" in sentence
     with pytest.raises(ss.ReleaseError, match="synthetic rows"):
         ss.load(folder)
-    monkeypatch.setattr(rows, "_memory", lambda: 2**60)
+    monkeypatch.setattr(rows, "memory", lambda: 2**60)
     assert "1,200 rows; the receipt says 1,073,741,824" in read_evidence(folder).unreadable["rows"]
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from smoothsynth.errors import ReleaseError
 
-_MOST_JSON_BYTES = 256 * 2**20
-
 
 def plain_file(folder: Path, name: str) -> Path:
     """Return a file of the folder; not one elsewhere, behind a link that leaves it, or that is no plain file."""
@@ -22,10 +20,10 @@ def plain_file(folder: Path, name: str) -> Path:
     return path
 
 
-def read_text(folder: Path, name: str) -> str:
-    """Read a JSON file of the folder as text."""
+def read_text(folder: Path, name: str, *, most: int) -> str:
+    """Read a JSON file of the folder, of at most so many bytes, as text."""
     path = plain_file(folder, name)
-    if path.stat().st_size > _MOST_JSON_BYTES:
+    if path.stat().st_size > most:
         raise ReleaseError(f"{name} is too large to be part of a release.")
     try:
         return path.read_bytes().decode("utf-8")

@@ -42,6 +42,6 @@ def strange_sentences(stated: Stated, measured: Measured) -> Iterator[str]:
     """
     if not is_outcome(stated.facts["fit"]["outcome"], stated.receipt.schema.names):
         yield "The outcome of the fit must be one of the sentences that say how a fit ended; it is another."
-    for number, noisy in enumerate((*measured.moments, *measured.earlier), start=1):
+    for number, noisy in enumerate(measured.moments, start=1):
         if not is_purpose(noisy.measurement.purpose):
             yield f"The purpose of measurement {number} must be one of a plan; it is another."
