@@ -137,6 +137,14 @@ FREE = {
     "an outcome": (RECEIPT, lambda d: d["fit"].update(outcome=CARRIED), {"words"}),
     "more of an outcome": (RECEIPT, lambda d: d["fit"].update(outcome=d["fit"]["outcome"] + " " + CARRIED), {"words"}),
     "many digits": (RECEIPT, lambda d: d["fit"].update(outcome=re.sub(r"\d+", "4" * 40, d["fit"]["outcome"])), {"words"}),
+    "a method": (RECEIPT, lambda d: d.update(method=CARRIED), {"words"}),
+    "another method": (RECEIPT, lambda d: d.update(method="paper"), {"words"}),
+    "candidates": (RECEIPT, lambda d: d.update(candidates=CARRIED), {"words"}),
+    "a fit": (RECEIPT, lambda d: d["fit"].update(method=CARRIED), {"words"}),
+    "another fit": (RECEIPT, lambda d: d["fit"].update(method="linear program"), {"words"}),
+    "not converged": (RECEIPT, lambda d: d["fit"].update(converged=not d["fit"]["converged"]), {"words"}),
+    "other candidates": (RECEIPT, lambda d: d.update(candidates="hypercube"), {"words"}),
+    "a zero": (RECEIPT, lambda d: d["fit"].update(outcome=re.sub(r"(\d+)", r"0\1", d["fit"]["outcome"])), {"words"}),
     "software": (RECEIPT, lambda d: d.update(software=f"smoothsynth 9.9.9 {CARRIED}"), {"words"}),
     "another software": (RECEIPT, lambda d: d.update(software="other 0.1.0"), {"words"}),
     "a version with zeros": (RECEIPT, lambda d: d.update(software="smoothsynth 0.1.00"), {"words"}),
@@ -212,6 +220,30 @@ def test_a_release_of_another_version_is_read_but_its_page_is_not_compared(folde
     assert fails(folder, "form")
     with pytest.raises(ss.ReleaseError, match="note"):
         ss.load(folder)
+
+
+def test_what_could_not_be_checked_is_in_the_last_line():
+    from smoothsynth.verify.check import Check, Verification
+
+    checks = (Check("files", "passed", ""), Check("page", "warning", ""), Check("moments", "warning", ""))
+    found = Verification("out", "", checks)
+    assert str(found).endswith("Nothing was refuted. But not everything could be checked: page.")
+    assert found.as_dict()["unchecked"] == ["page"]
+
+
+def test_a_schema_of_too_many_coordinates_is_refused(folder, monkeypatch):
+    from smoothsynth.loading import sizes
+
+    monkeypatch.setattr(sizes, "MOST_COORDINATES", 3)
+    with pytest.raises(ss.ReleaseError, match="at most 3 coordinates"):
+        ss.verify(folder)
+
+
+def test_a_purpose_is_quoted_without_what_a_terminal_would_obey(folder):
+    edit(folder, MOMENTS, lambda d: d["moments"][0].update(purpose="\x1b[2J", rows=1300))
+    said = [made.sentence for name, check, _ in _CHECKS if name == "charges" for made in check(read_evidence(folder))]
+    assert said
+    assert "\x1b" not in "".join(said)
 
 
 def test_the_page_is_drawn_by_one_thread(whole, monkeypatch):
@@ -411,9 +443,13 @@ print(refused)
 """
 
 
-def test_the_same_rows_in_other_bytes_are_worth_a_warning(folder):
+def test_the_same_rows_in_other_bytes_are_worth_a_warning_of_another_arrow_only(folder, monkeypatch):
+    from smoothsynth.verify import written
+
     rewritten(use_dictionary=False)(folder)
     reseal(folder)
+    assert fails(folder, "parquet")
+    monkeypatch.setattr(written, "_version", lambda: "1.0.0")
     assert outcomes(folder, "parquet")["parquet"] == "warning"
     assert ss.load(folder)
 
@@ -457,7 +493,7 @@ def test_more_rows_than_memory_are_refused_before_they_are_read(folder, monkeypa
     monkeypatch.setattr(rows, "memory", lambda: 16 * 2**30)
     sentence = read_evidence(folder).unreadable["rows"]
     assert "1,073,741,824 synthetic rows" in sentence
-    assert "half of the 16.0 GiB" in sentence
+    assert "machine has 16.0 GiB" in sentence
     with pytest.raises(ss.ReleaseError, match="synthetic rows"):
         ss.load(folder)
     monkeypatch.setattr(rows, "memory", lambda: 2**60)

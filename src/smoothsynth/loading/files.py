@@ -16,7 +16,7 @@ def plain_file(folder: Path, name: str) -> Path:
     if Path(name).name != name or "\0" in name or not path.is_file():
         raise ReleaseError(f"{folder} is not a whole release: it has no file {name!r:.80}.")
     if path.resolve().parent != folder.resolve():
-        raise ReleaseError(f"{name:.80} is a link that leaves the release folder. Put the file itself there.")
+        raise ReleaseError(f"{name!r:.80} is a link that leaves the release folder. Put the file itself there.")
     return path
 
 

@@ -126,4 +126,4 @@ def _check_hashes(folder: Path, hashes: dict[str, str]) -> None:
             raise ReleaseError(f"The receipt does not name {name}.")
     for name, digest in hashes.items():
         if sha256(plain_file(folder, name)) != digest:
-            raise ReleaseError(f"{name:.80} is not the file that the receipt was written for.")
+            raise ReleaseError(f"{name!r:.80} is not the file that the receipt was written for.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.errors import ReleaseError
 from smoothsynth.loading.rows import memory
+from smoothsynth.plan import MOST_COORDINATES
 from smoothsynth.release import CSV_FILE, MOMENTS_FILE, REPORT_FILE, ROWS_FILE
 from smoothsynth.schema import Category
 
@@ -24,6 +25,10 @@ _GROUP = 2**20
 
 def check_sizes(folder: Path, schema: Schema, count: int) -> None:
     """Refuse a folder with a file that is larger than one of `count` rows of this schema can be."""
+    if schema.dimensions > MOST_COORDINATES:
+        raise ReleaseError(
+            f"A release has at most {MOST_COORDINATES:,} coordinates; this one has {schema.dimensions:,}."
+        )
     for name, most in _largest(schema, count).items():
         path = folder / name
         if path.is_file() and path.stat().st_size > most:

@@ -47,9 +47,7 @@ def check_page(evidence: Evidence) -> list[Check]:
         return [Check("page", "note", f"There is no {REPORT_FILE} in this release.")]
     path = plain_file(evidence.folder, REPORT_FILE)
     if not evidence.stated.receipt.ours:
-        words = (
-            f"{REPORT_FILE} was drawn by another version; this one ({VERSION}) cannot compare it. Do not rely on it."
-        )
+        words = f"{REPORT_FILE} was drawn by another version; this one ({VERSION}) cannot compare it. Do not open it."
         return [Check("page", "warning", words)]
     again = evidence.release().page(evidence.folder).encode("utf-8")
     page = path.read_bytes() if path.stat().st_size <= _LONGER * len(again) else b""
