@@ -39,7 +39,7 @@ def verify(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     found = check_release(folder)
     if as_json:
-        say_json(found.as_dict())
+        say_json(found.as_dict(), ascii_only=True)
     else:
         _show(found)
     if not found.passed:
@@ -88,8 +88,9 @@ def _show(found: Verification) -> None:
     table = Table(show_header=False, box=None, padding=(0, 1))
     for check in found.checks:
         table.add_row(Text(*_SIGNS[check.outcome]), check.name, check.sentence)
-    passed = ["Nothing was refuted. What no check can show is in docs/verify.md."] if found.passed else []
-    show(table, *passed, f"SHA-256 of the receipt: {found.fingerprint}")
+    show(table, f"SHA-256 of the receipt: {found.fingerprint}")
+    if found.passed:
+        show(f"{found.summary} What no check can show is in docs/verify.md.")
 
 
 def _records(answer: pyarrow.Table) -> list[dict[str, Any]]:

@@ -55,9 +55,9 @@ def say(text: str, *, err: bool = False, nl: bool = True) -> None:
     typer.echo(visible(text), err=err, nl=nl)
 
 
-def say_json(document: object) -> None:
+def say_json(document: object, *, ascii_only: bool = False) -> None:
     """Print one JSON document."""
-    say(json.dumps(document, indent=1, ensure_ascii=False))
+    say(json.dumps(document, indent=1, ensure_ascii=ascii_only))
 
 
 def show(*renderables: RenderableType, width: int | None = None) -> None:

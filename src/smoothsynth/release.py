@@ -330,6 +330,12 @@ def as_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def as_script_data(document: Mapping[str, Any]) -> str:
+    """Write JSON that cannot end the element it stands in, whatever the names of columns are."""
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
 def write_rows(table: pyarrow.Table, place: Any) -> None:
     """Write synthetic.parquet to a path or a binary stream: the same bytes for the same rows and version of Arrow."""
     from pyarrow import parquet

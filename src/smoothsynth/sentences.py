@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 from functools import cache
 
-# A figure as `format` writes it, of no more digits than any of ours has.
-_FIGURE = r"(?:-?\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d{2,3})?|-?inf|nan)"
+# A figure of no more digits than any of ours has; whether it is written as its slot asks for is seen by writing it.
+_FIGURE = r"(-?\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d{2,3})?|-?inf|nan)"
 _SLOT = re.compile(r"\{[^{}]*\}")
 
 
 def fits(text: str, template: str) -> bool:
     """Whether a text is what a template gives with some figure in each of its {slots}."""
-    return _pattern(template).fullmatch(text) is not None
+    found = _pattern(template).fullmatch(text)
+    slots = (slot.strip("{}").partition(":")[2] for slot in _SLOT.findall(template))
+    return found is not None and all(map(_as_written, found.groups(), slots))
+
+
+def _as_written(figure: str, form: str) -> bool:
+    """Whether a figure is what its value gives in this form; without one it is a whole number."""
+    if form:
+        return format(float(figure), form) == figure
+    return figure.isdecimal() and str(int(figure)) == figure
 
 
 @cache

@@ -115,6 +115,7 @@ def test_an_updated_release_can_be_verified_and_read(budget, people, schema, sto
     found = {check.name: check for check in ss.verify(tmp_path / "out").checks}
     assert [c.name for c in found.values() if c.outcome in ("failed", "warning")] == []
     assert "those of an earlier release" in found["views"].sentence
+    assert "not here" in found["earlier"].sentence
     assert found["reproduction"].outcome == "passed"
     loaded = ss.load(tmp_path / "out")
     assert loaded.earlier == made.moments
@@ -130,8 +131,48 @@ def test_views_that_do_not_come_from_the_earlier_moments_are_caught(people, sche
     found = {check.name: check.outcome for check in ss.verify(tmp_path / "out").checks}
     assert found["views"] == "failed"
     replace(again, earlier=again.earlier[1:]).write(tmp_path / "out2")
-    with pytest.raises(ss.ReleaseError, match="features and views of the earlier ones"):
+    with pytest.raises(ss.ReleaseError, match="what the earlier ones did"):
         ss.load(tmp_path / "out2")
+
+
+def far(m):
+    return replace(m, integers=(*m.integers[:-1], 2**200))
+
+
+EARLIER = {
+    "a sum of any size": (far, "range"),
+    "no noise": (lambda m: replace(m, measurement=replace(m.measurement, multiplier=1e-3)), "moments"),
+    "another purpose": (lambda m: replace(m, measurement=replace(m.measurement, purpose="row 17 has it")), "moments"),
+    "other weights": (lambda m: replace(m, measurement=replace(m.measurement, weights=(7,) * len(m.features))), "moments"),
+    "other rows": (lambda m: replace(m, rows=17), "moments"),
+    "another person": (lambda m: replace(m, measurement=replace(m.measurement, rows_per_person=2)), "moments"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def updated(people, schema, store, key):
+    first_release(people, schema, store, key)
+    return ss.update(store, month(people, 1), key=key, seed=4, **GAUSSIAN)
+
+
+def test_the_last_earlier_moments_are_not_free(updated, tmp_path):
+    """Nothing follows from them, so nothing else would notice."""
+    for name, (change, noticed) in EARLIER.items():
+        folder = tmp_path / name
+        replace(updated, earlier=(*updated.earlier[:-1], change(updated.earlier[-1]))).write(folder)
+        assert noticed in {check.name for check in ss.verify(folder).failures}, name
+
+
+def test_earlier_moments_of_more_rows_or_of_a_budget_far_off_are_refused(updated, tmp_path):
+    for number, change in enumerate(
+        (
+            lambda m: replace(m, rows=updated.receipt.rows + 1),
+            lambda m: replace(m, measurement=replace(m.measurement, multiplier=1e6 * m.measurement.multiplier)),
+        )
+    ):
+        replace(updated, earlier=tuple(map(change, updated.earlier))).write(tmp_path / str(number))
+        with pytest.raises(ss.ReleaseError, match="arlier moments"):
+            ss.load(tmp_path / str(number))
 
 
 def test_an_updated_release_is_close_to_the_rows(people, schema, store, key):

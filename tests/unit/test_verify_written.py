@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -135,6 +137,14 @@ FREE = {
     "an outcome": (RECEIPT, lambda d: d["fit"].update(outcome=CARRIED), {"words"}),
     "more of an outcome": (RECEIPT, lambda d: d["fit"].update(outcome=d["fit"]["outcome"] + " " + CARRIED), {"words"}),
     "many digits": (RECEIPT, lambda d: d["fit"].update(outcome=re.sub(r"\d+", "4" * 40, d["fit"]["outcome"])), {"words"}),
+    "a method": (RECEIPT, lambda d: d.update(method=CARRIED), {"words"}),
+    "another method": (RECEIPT, lambda d: d.update(method="paper"), {"words"}),
+    "candidates": (RECEIPT, lambda d: d.update(candidates=CARRIED), {"words"}),
+    "a fit": (RECEIPT, lambda d: d["fit"].update(method=CARRIED), {"words"}),
+    "another fit": (RECEIPT, lambda d: d["fit"].update(method="linear program"), {"words"}),
+    "not converged": (RECEIPT, lambda d: d["fit"].update(converged=not d["fit"]["converged"]), {"words"}),
+    "other candidates": (RECEIPT, lambda d: d.update(candidates="hypercube"), {"words"}),
+    "a zero": (RECEIPT, lambda d: d["fit"].update(outcome=re.sub(r"(\d+)", r"0\1", d["fit"]["outcome"])), {"words"}),
     "software": (RECEIPT, lambda d: d.update(software=f"smoothsynth 9.9.9 {CARRIED}"), {"words"}),
     "another software": (RECEIPT, lambda d: d.update(software="other 0.1.0"), {"words"}),
     "a version with zeros": (RECEIPT, lambda d: d.update(software="smoothsynth 0.1.00"), {"words"}),
@@ -212,6 +222,30 @@ def test_a_release_of_another_version_is_read_but_its_page_is_not_compared(folde
         ss.load(folder)
 
 
+def test_what_could_not_be_checked_is_in_the_last_line():
+    from smoothsynth.verify.check import Check, Verification
+
+    checks = (Check("files", "passed", ""), Check("page", "warning", ""), Check("moments", "warning", ""))
+    found = Verification("out", "", checks)
+    assert str(found).endswith("Nothing was refuted. But not everything could be checked: page.")
+    assert found.as_dict()["unchecked"] == ["page"]
+
+
+def test_a_schema_of_too_many_coordinates_is_refused(folder, monkeypatch):
+    from smoothsynth.loading import sizes
+
+    monkeypatch.setattr(sizes, "MOST_COORDINATES", 3)
+    with pytest.raises(ss.ReleaseError, match="at most 3 coordinates"):
+        ss.verify(folder)
+
+
+def test_a_purpose_is_quoted_without_what_a_terminal_would_obey(folder):
+    edit(folder, MOMENTS, lambda d: d["moments"][0].update(purpose="\x1b[2J", rows=1300))
+    said = [made.sentence for name, check, _ in _CHECKS if name == "charges" for made in check(read_evidence(folder))]
+    assert said
+    assert "\x1b" not in "".join(said)
+
+
 def test_the_page_is_drawn_by_one_thread(whole, monkeypatch):
     """With two, sums of larger tables have other last digits."""
     from smoothsynth import blas
@@ -268,6 +302,53 @@ def test_last_digits_of_another_machine_are_worth_a_warning(folder):
     for factor, outcome in ((1.0 + 1e-13, "warning"), (1.0 + 1e-3, "failed")):
         put(folder / PAGE, nudged(page, "variances", factor))
         assert outcomes(folder, "page")["page"] == outcome
+
+
+def test_rows_in_the_page_are_exact(folder):
+    """Their low digits could carry anything, and units can be tiny."""
+    page = (folder / PAGE).read_text(encoding="utf-8")
+    put(folder / PAGE, nudged(page, "base64", 1.0 + 1e-15))
+    assert fails(folder, "page")
+
+
+SMALL = {
+    "a figure that is not computed": lambda t: re.sub(r'"upper":100.0', '"upper":100.00000000000001', t, count=1),
+    "another text of a figure": lambda t: re.sub(r'"width":(0\.\d+)', r'"width":\g<1>0', t, count=1),
+    "digits beyond five": lambda t: re.sub(r'"correlations":\[(-?0\.\d+)', r'"correlations":[\g<1>0000001', t, count=1),
+    "knots": lambda t: re.sub(r'"knots":"AAA', '"knots":"AQA', t, count=1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_last_digits_are_free_in_computed_figures_only(name, folder):
+    page = (folder / PAGE).read_text(encoding="utf-8")
+    changed = SMALL[name](page)
+    assert changed != page
+    put(folder / PAGE, changed)
+    assert fails(folder, "page")
+
+
+def test_a_page_that_is_no_utf_8_is_another_page():
+    from smoothsynth.verify.page import _near
+
+    drawn = '\ufffd<script type="application/json" id="release-data">{"answering":{"test_encoding":"float64"}}</script>'
+    assert _near(drawn.encode(), drawn)
+    assert not _near(drawn.encode().replace("\ufffd".encode(), b"\xff"), drawn)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs sparse files")
+@pytest.mark.parametrize("name", [PAGE, CSV, MOMENTS, ROWS, RECEIPT])
+def test_files_of_absurd_sizes_are_refused_before_they_are_read(name, folder, monkeypatch):
+    from smoothsynth.loading import reading
+    from smoothsynth.verify import files
+
+    os.truncate(folder / name, 2**40)
+    for module in (reading, files):
+        monkeypatch.setattr(module, "sha256", lambda path: pytest.fail(f"{path} was hashed"))
+    with pytest.raises(ss.ReleaseError, match=r"too large|at most"):
+        ss.load(folder)
+    with pytest.raises(ss.ReleaseError, match=r"too large|at most"):
+        ss.verify(folder)
 
 
 def test_a_release_without_a_page_is_whole(folder):
@@ -336,9 +417,39 @@ def test_what_is_in_a_parquet_file_beside_rows_is_refused(name, folder):
         ss.load(folder)
 
 
-def test_the_same_rows_in_other_bytes_are_worth_a_warning(folder):
+def test_no_byte_of_a_footer_ends_the_process(tmp_path):
+    """Arrow does so where levels contradict the schema and one asks for such a column."""
+    parquet.write_table(pa.table({"a": [0.5, None, 0.25]}), tmp_path / "a.parquet", compression="zstd")
+    tried = subprocess.run([sys.executable, "-c", _FOOTERS, tmp_path / "a.parquet"], capture_output=True, check=False)
+    assert tried.returncode == 0, tried.stderr.decode()[-500:]
+    assert int(tried.stdout) > 500
+
+
+_FOOTERS = """
+import pathlib, sys
+import smoothsynth as ss
+from smoothsynth.loading.rows import read_rows
+path, schema, refused = pathlib.Path(sys.argv[1]), ss.Schema({"a": ss.Number(0, 1, nullable=True)}), 0
+data = path.read_bytes()
+read_rows(path, schema, 3)
+for place in range(len(data) - 8 - int.from_bytes(data[-8:-4], "little"), len(data)):
+    for value in (0, 127, data[place] ^ 16, data[place] ^ 48):
+        path.write_bytes(data[:place] + bytes([value]) + data[place + 1 :])
+        try:
+            read_rows(path, schema, 3)
+        except ss.ReleaseError:
+            refused += 1
+print(refused)
+"""
+
+
+def test_the_same_rows_in_other_bytes_are_worth_a_warning_of_another_arrow_only(folder, monkeypatch):
+    from smoothsynth.verify import written
+
     rewritten(use_dictionary=False)(folder)
     reseal(folder)
+    assert fails(folder, "parquet")
+    monkeypatch.setattr(written, "_version", lambda: "1.0.0")
     assert outcomes(folder, "parquet")["parquet"] == "warning"
     assert ss.load(folder)
 
@@ -379,13 +490,13 @@ def test_more_rows_than_memory_are_refused_before_they_are_read(folder, monkeypa
 
     count = 2**30
     edit_receipt(folder, lambda d: d.update(synthetic_rows=count))
-    monkeypatch.setattr(rows, "_memory", lambda: 16 * 2**30)
+    monkeypatch.setattr(rows, "memory", lambda: 16 * 2**30)
     sentence = read_evidence(folder).unreadable["rows"]
     assert "1,073,741,824 synthetic rows" in sentence
-    assert "half of the 16.0 GiB" in sentence
+    assert "machine has 16.0 GiB" in sentence
     with pytest.raises(ss.ReleaseError, match="synthetic rows"):
         ss.load(folder)
-    monkeypatch.setattr(rows, "_memory", lambda: 2**60)
+    monkeypatch.setattr(rows, "memory", lambda: 2**60)
     assert "1,200 rows; the receipt says 1,073,741,824" in read_evidence(folder).unreadable["rows"]
 
 

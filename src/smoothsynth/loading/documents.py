@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth.discovery.found import Found
 from smoothsynth.errors import ReleaseError
+from smoothsynth.loading.earlier import check_earlier
 from smoothsynth.loading.files import parse, read_text
 from smoothsynth.loading.form import check_form
 from smoothsynth.loading.shapes import CHOICE, FOUND, MOMENTS, RECEIPT, SUBSPACE, check_shape
+from smoothsynth.loading.sizes import MOST_MOMENTS, MOST_RECEIPT
 from smoothsynth.moments import NoisyMoments
 from smoothsynth.release import FORMAT, MOMENTS_FILE, RECEIPT_FILE, Receipt, moments_document
 from smoothsynth.subspace import NoisySubspace
@@ -63,7 +65,7 @@ class Stated:
 
 def read_receipt(folder: Path) -> Stated:
     """Read the receipt; of another format, or with values of other types, it is refused."""
-    text = read_text(folder, RECEIPT_FILE)
+    text = read_text(folder, RECEIPT_FILE, most=MOST_RECEIPT)
     facts = parse(text, RECEIPT_FILE)
     if facts.get("format") != FORMAT:
         raise ReleaseError(
@@ -78,15 +80,13 @@ def read_receipt(folder: Path) -> Stated:
 
 def read_measured(folder: Path) -> Measured:
     """Read all that was measured."""
-    text = read_text(folder, MOMENTS_FILE)
+    text = read_text(folder, MOMENTS_FILE, most=MOST_MOMENTS)
     document = parse(text, MOMENTS_FILE)
     check_shape(document, {"format": int, "moments": [MOMENTS]}, "moments")
     if document["format"] != FORMAT:
         raise ReleaseError(f"{MOMENTS_FILE} must have format {FORMAT}, and has not.")
     moments, earlier = _moments(document["moments"]), _moments(document.get("earlier", []))
-    seen = [[(m.features, m.measurement.view) for m in some] for some in (earlier, moments)]
-    if earlier and seen[0] != seen[1]:
-        raise ReleaseError("The moments must have the features and views of the earlier ones; they have not.")
+    check_earlier(earlier, moments)
     subspace = _subspace(document["subspace"]) if "subspace" in document else None
     found = _found(document["found"]) if document.get("found") is not None else None
     return Measured(text, moments, subspace, earlier, found)

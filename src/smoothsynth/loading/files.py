@@ -9,8 +9,6 @@ from typing import Any
 
 from smoothsynth.errors import ReleaseError
 
-_MOST_JSON_BYTES = 256 * 2**20
-
 
 def plain_file(folder: Path, name: str) -> Path:
     """Return a file of the folder; not one elsewhere, behind a link that leaves it, or that is no plain file."""
@@ -18,14 +16,14 @@ def plain_file(folder: Path, name: str) -> Path:
     if Path(name).name != name or "\0" in name or not path.is_file():
         raise ReleaseError(f"{folder} is not a whole release: it has no file {name!r:.80}.")
     if path.resolve().parent != folder.resolve():
-        raise ReleaseError(f"{name:.80} is a link that leaves the release folder. Put the file itself there.")
+        raise ReleaseError(f"{name!r:.80} is a link that leaves the release folder. Put the file itself there.")
     return path
 
 
-def read_text(folder: Path, name: str) -> str:
-    """Read a JSON file of the folder as text."""
+def read_text(folder: Path, name: str, *, most: int) -> str:
+    """Read a JSON file of the folder, of at most so many bytes, as text."""
     path = plain_file(folder, name)
-    if path.stat().st_size > _MOST_JSON_BYTES:
+    if path.stat().st_size > most:
         raise ReleaseError(f"{name} is too large to be part of a release.")
     try:
         return path.read_bytes().decode("utf-8")

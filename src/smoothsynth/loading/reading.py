@@ -11,6 +11,7 @@ from smoothsynth.loading.documents import MOST_CHARGES, read_measured, read_rece
 from smoothsynth.loading.files import plain_file
 from smoothsynth.loading.rows import read_rows
 from smoothsynth.loading.shapes import CHARGE
+from smoothsynth.loading.sizes import check_sizes
 from smoothsynth.loading.wording import strange_receipt, strange_sentences
 from smoothsynth.moments import MOST_ROWS, check_marks
 from smoothsynth.release import MOMENTS_FILE, ROWS_FILE, Receipt, Release, sha256
@@ -40,6 +41,7 @@ def load(path: str | Path) -> Release:
         _check_spent(receipt, stated.facts["spent"])
         _check_agreement(receipt, measured)
         _check_form(stated, measured)
+        check_sizes(folder, receipt.schema, receipt.synthetic_rows)
         _check_hashes(folder, stated.facts["sha256"])
         table = _read_rows(folder, receipt)
     except ReleaseError:
@@ -124,4 +126,4 @@ def _check_hashes(folder: Path, hashes: dict[str, str]) -> None:
             raise ReleaseError(f"The receipt does not name {name}.")
     for name, digest in hashes.items():
         if sha256(plain_file(folder, name)) != digest:
-            raise ReleaseError(f"{name:.80} is not the file that the receipt was written for.")
+            raise ReleaseError(f"{name!r:.80} is not the file that the receipt was written for.")

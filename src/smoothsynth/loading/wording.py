@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from smoothsynth.designs.purposes import is_purpose
+from smoothsynth.designs.purposes import LOWEST, is_purpose
+from smoothsynth.plan import CANDIDATES, FITS, METHODS
 from smoothsynth.release import CSV_FILE, MOMENTS_FILE, REPORT_FILE, ROWS_FILE
+from smoothsynth.sentences import fits
 from smoothsynth.synthesis.outcomes import is_outcome
 
 if TYPE_CHECKING:
@@ -30,6 +32,10 @@ def strange_receipt(stated: Stated) -> Iterator[str]:
         yield "The receipt must say that smoothsynth wrote it, and which version; it says something else."
     if stated.facts["seed"] is not None and not 0 <= stated.facts["seed"] < _MOST_SEED:
         yield "The seed must be a whole number from 0 to 2^128 - 1; it is none."
+    facts = stated.facts
+    choices = ((facts["method"], METHODS), (facts["candidates"], CANDIDATES), (facts["fit"]["method"], FITS))
+    for name in (name for name, known in choices if name not in known):
+        yield f"The receipt names {name!r:.80}, which is no way to make rows."
     for name in stated.facts["sha256"]:
         if name not in KNOWN:
             yield f"The receipt names {name!r:.80}, which no release has."
@@ -40,8 +46,16 @@ def strange_sentences(stated: Stated, measured: Measured) -> Iterator[str]:
 
     The purposes of a search follow from its schema.
     """
-    if not is_outcome(stated.facts["fit"]["outcome"], stated.receipt.schema.names):
-        yield "The outcome of the fit must be one of the sentences that say how a fit ended; it is another."
-    for number, noisy in enumerate((*measured.moments, *measured.earlier), start=1):
+    fit, names = stated.facts["fit"], stated.receipt.schema.names
+    if not is_outcome(fit["outcome"], names, method=fit["method"], converged=fit["converged"]):
+        yield "The outcome of the fit must be one of the sentences that say how such a fit ended; it is another."
+    if any(fits(m.measurement.purpose, LOWEST) != (stated.facts["method"] == "paper") for m in measured.moments):
+        yield "The method of the receipt must be the one whose measurements these are; it is another."
+    counted = any(m.measurement.view is not None and m.measurement.view.counts for m in measured.moments)
+    if counted and (stated.facts["candidates"], fit["method"]) != ("model", "maximum entropy"):
+        yield "Soft counts tell a model of the columns; the receipt names another way to make rows."
+    if measured.subspace is not None and stated.facts["candidates"] != "ellipsoid":
+        yield "Candidates of a release with a subspace must be those of its ellipsoid; the receipt names others."
+    for number, noisy in enumerate(measured.moments, start=1):
         if not is_purpose(noisy.measurement.purpose):
             yield f"The purpose of measurement {number} must be one of a plan; it is another."

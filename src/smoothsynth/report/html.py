@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth.release import as_script_data
 from smoothsynth.report import sections
 from smoothsynth.version import VERSION
 
@@ -45,7 +45,7 @@ def render(contents: Contents, comparison: Comparison | None = None) -> str:
         "style_hash": _hash(style),
         "script": script,
         "script_hash": _hash(script),
-        "data": _as_script_data(_data(contents, comparison)),
+        "data": as_script_data(_data(contents, comparison)),
     }
     # One pass: what is put in is never looked at again.
     return _SLOT.sub(lambda slot: slots[slot[1]], _asset("page.html"))
@@ -68,12 +68,6 @@ def _data(contents: Contents, comparison: Comparison | None) -> dict[str, Any]:
 def _half(matrix: Any) -> list[float]:
     """Return what is below the diagonal of a symmetric matrix, row by row, to five digits."""
     return [float(f"{matrix[i, j]:.5g}") for i in range(len(matrix)) for j in range(i)]
-
-
-def _as_script_data(document: dict[str, Any]) -> str:
-    """Write JSON that cannot end the element it stands in, whatever the names of columns are."""
-    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _asset(name: str) -> str:

@@ -35,13 +35,19 @@ NOT_NEAREST = (
 UNMATCHED = "About {share} of the cells of {column} are no level: give it an `other`, or make it nullable."
 CONTRADICTED = "But the rows contradict what was released about {columns}: do not use them for that."
 
-_ALL = (DENSITIES, ROUGH_DENSITIES, FLATTEST, HARMLESS, FAR, NEAREST, NOT_NEAREST)
+# What each kind of fit can reach: solved, and not.
+_REACHED = {
+    ("maximum entropy", True): (DENSITIES, FLATTEST),
+    ("maximum entropy", False): (ROUGH_DENSITIES, HARMLESS, FAR),
+    ("linear program", True): (NEAREST,),
+    ("linear program", False): (NOT_NEAREST,),
+}
 
 
-def is_outcome(text: str, names: Iterable[str]) -> bool:
-    """Whether a text is the outcome of some fit, with or without remarks about columns of these names."""
+def is_outcome(text: str, names: Iterable[str], *, method: str, converged: bool) -> bool:
+    """Whether a text is the outcome of such a fit, with or without remarks about columns of these names."""
     reached = without_remarks(text, names)
-    return any(fits(reached, template) for template in _ALL)
+    return any(fits(reached, template) for template in _REACHED.get((method, converged), ()))
 
 
 def quoted(name: str) -> str:

@@ -23,13 +23,19 @@ def check_range(evidence: Evidence) -> list[Check]:
     """Hold every released whole number against  |Z| <= n w + 40 deviations of its noise."""
     problems, count = [], 0
     counted = () if evidence.found is None else evidence.found.rounds
-    for i, noisy in enumerate((*counted, *evidence.moments), start=1):
+    for i, noisy in enumerate((*counted, *evidence.moments, *evidence.earlier), start=1):
         noise = _FAR * noisy.measurement.charge().deviation
         most = [noisy.rows * weight + noise for weight in noisy.measurement.weights]
         beyond = _beyond(noisy.integers, most)
         count += len(noisy.integers)
         if beyond:
             problems.append(f"{beyond:,} sums of measurement {i} are beyond what rows and noise can reach.")
+    for levels in () if evidence.found is None else evidence.found.levels:
+        noise = _FAR * levels.measurement.charge().deviation
+        counts = [number for _, number in levels.counts]
+        count += len(counts)
+        if beyond := _beyond(counts, [levels.rows + noise] * len(counts)):
+            problems.append(f"{beyond:,} counts of levels are beyond what rows and noise can reach.")
     if evidence.subspace is not None:
         m = evidence.subspace.measurement
         # Entries of a covariance are at most 1, directions have length 1 (up to the lattice).
@@ -43,6 +49,17 @@ def check_range(evidence: Evidence) -> list[Check]:
     return verdict(
         "range", problems, f"{count:,} released sums are within what rows and {_FAR:g} deviations can reach."
     )
+
+
+def check_earlier(evidence: Evidence) -> list[Check]:
+    """Say that sums of an earlier release are in the folder, which this receipt does not charge."""
+    if not evidence.earlier:
+        return []
+    rows, count = evidence.earlier[0].rows, sum(len(noisy.integers) for noisy in evidence.earlier)
+    charged = (
+        f"The folder holds {count:,} sums of an earlier release of {rows:,} rows, charged in its receipt, not here"
+    )
+    return [Check("earlier", "note", f"{charged}: whoever is in both spent both. Ask for that receipt.")]
 
 
 def check_rows_against_moments(evidence: Evidence) -> list[Check]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.loading.wording import strange_receipt, strange_sentences
 from smoothsynth.moments import MOST_ROWS
-from smoothsynth.plan import CANDIDATES, FITS, METHODS
 from smoothsynth.privacy import MAXIMA, Charge, compose
 from smoothsynth.release import NEIGHBOURS, Receipt
 from smoothsynth.verify.check import Check, verdict
@@ -101,9 +100,6 @@ def check_words(evidence: Evidence) -> list[Check]:
     receipt = Receipt.from_dict(facts)
     if facts.get("promise") != receipt.promise():
         problems.append("The promise does not say what the figures say.")
-    choices = ((facts["method"], METHODS), (facts["candidates"], CANDIDATES), (facts["fit"]["method"], FITS))
-    unknown = [name for name, known in choices if name not in known]
-    problems += [f"The receipt names {name!r:.80}, which is no way to make rows." for name in unknown]
     if facts.get("neighbours") != NEIGHBOURS:
         problems.append("The receipt does not say which tables are neighbours, or says it otherwise.")
     for i, (charge, stated) in enumerate(zip(receipt.charges, facts["charges"], strict=True), start=1):
@@ -118,9 +114,11 @@ def _misfit(evidence: Evidence, noisy: NoisyMoments) -> str | None:
     view, d = noisy.measurement.view, evidence.schema.dimensions
     used = [c for feature in noisy.features for term in feature.terms for c, _ in term]
     if not (all(0 <= c < d for c in used) if view is None else view.sees(d, used)):
-        return f"{noisy.measurement.purpose[:80]}: of columns that the schema does not have."
+        return f"{noisy.measurement.purpose!r:.80}: of columns that the schema does not have."
     if noisy.rows != evidence.facts["rows"]:
-        return f"{noisy.measurement.purpose[:80]}: of {noisy.rows:,} rows; the receipt says {evidence.facts['rows']:,}."
+        return (
+            f"{noisy.measurement.purpose!r:.80}: of {noisy.rows:,} rows; the receipt says {evidence.facts['rows']:,}."
+        )
     return None
 
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 # A note says what could not be looked at; a warning is worth a question to the publisher; only a failure refutes.
 OUTCOMES = ("passed", "note", "warning", "failed")
+# Checks that compare whole files; a warning of theirs leaves room for something else.
+FILES = ("parquet", "csv", "page")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,19 @@ class Verification:
         """The checks that failed."""
         return tuple(check for check in self.checks if not check.passed)
 
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """The files that could not be compared byte for byte: something else may be in them."""
+        return tuple(check.name for check in self.checks if check.name in FILES and check.outcome == "warning")
+
+    @property
+    def summary(self) -> str:
+        """The verdict in one line, with what could not be checked."""
+        if not self.passed:
+            return f"{len(self.failures)} of {len(self.checks)} checks failed."
+        left = f" But not everything could be checked: {', '.join(self.unchecked)}." if self.unchecked else ""
+        return f"Nothing was refuted.{left}"
+
     def __getitem__(self, name: str) -> Check:
         return next(check for check in self.checks if check.name == name)
 
@@ -56,16 +71,14 @@ class Verification:
         return {
             "folder": str(self.folder),
             "passed": self.passed,
+            "unchecked": list(self.unchecked),
             "receipt_sha256": self.fingerprint,
             "checks": [check.as_dict() for check in self.checks],
         }
 
     def __str__(self) -> str:
         lines = [f"{check.outcome:<8}{check.name}: {check.sentence}" for check in self.checks]
-        verdict = (
-            "Nothing was refuted." if self.passed else f"{len(self.failures)} of {len(self.checks)} checks failed."
-        )
-        return "\n".join([*lines, verdict])
+        return "\n".join([*lines, self.summary])
 
 
 def verdict(name: str, problems: list[str], sentence: str) -> list[Check]:

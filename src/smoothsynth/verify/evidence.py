@@ -10,6 +10,7 @@ from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.loading.documents import Measured, Stated, read_measured, read_receipt
 from smoothsynth.loading.files import plain_file
 from smoothsynth.loading.rows import read_rows
+from smoothsynth.loading.sizes import check_sizes
 from smoothsynth.release import MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, Release, sha256
 from smoothsynth.schema import Schema
 
@@ -90,6 +91,7 @@ def read_evidence(path: str | Path) -> Evidence:
             raise ReleaseError(f"{folder} is not a release folder: there is no such folder.")
         stated = read_receipt(folder)
         schema, fingerprint = Schema.from_facts(stated.facts["schema"]), sha256(plain_file(folder, RECEIPT_FILE))
+        check_sizes(folder, schema, stated.facts["synthetic_rows"])
     except ReleaseError:
         raise
     except SmoothsynthError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.errors import SmoothsynthError
-from smoothsynth.verify.agreement import check_range, check_rows_against_moments
+from smoothsynth.verify.agreement import check_earlier, check_range, check_rows_against_moments
 from smoothsynth.verify.arithmetic import check_budget, check_charges, check_noise, check_words
 from smoothsynth.verify.check import Check, Verification
 from smoothsynth.verify.evidence import read_evidence
@@ -41,6 +41,7 @@ _CHECKS: tuple[tuple[str, Callable[[Evidence], list[Check]], tuple[str, ...]], .
     ("budget", check_budget, ()),
     ("words", check_words, ()),
     ("range", check_range, ("moments",)),
+    ("earlier", check_earlier, ("moments",)),
     ("found", check_found, ("moments",)),
     ("moments", check_rows_against_moments, ("moments", "rows")),
     ("views", check_replay, ("moments",)),
