@@ -57,7 +57,7 @@ def test_a_release_folder_has_its_page_and_the_receipt_its_hash(folder):
     assert len(page) < 3_000_000
     ss.load(folder)
     (folder / "report.html").write_bytes(page + b" ")
-    with pytest.raises(ss.ReleaseError, match=r"report\.html is not the file"):
+    with pytest.raises(ss.ReleaseError, match=r"report\.html' is not the file"):
         ss.load(folder)
     (folder / "report.html").write_bytes(page)
 
