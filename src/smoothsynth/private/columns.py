@@ -6,6 +6,7 @@ cell has a value or is missing, so that no single value can surface as an error.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,17 @@ _HELD = {
 }
 
 
+# What stands in cells rather than over them: dates and times, truth values, words for a missing value.
+_CELL = re.compile(
+    r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([ T].*)?|\d{1,2}:\d{2}.*|true|false|na|n/a|null|none|#n/a", re.IGNORECASE
+)
+
+
 def check_names(wanted: Sequence[str], found: Sequence[str], *, where: str) -> None:
     """Refuse a table in which a column of the schema is absent or occurs twice.
 
-    The names of the table are shown only if one of them is known from the schema: without such a
-    match they may be the first row of a file that has no line of names.
+    The names of the table are shown only if one of them is known from the schema and none looks like a cell:
+    else they may be the first row of a file that has no line of names.
     """
     known = Counter(found)
     missing = [name for name in wanted if not known[name]]
@@ -48,10 +55,25 @@ def check_names(wanted: Sequence[str], found: Sequence[str], *, where: str) -> N
             "Name its columns as in the schema; a CSV file must begin with a line of column names."
         )
     if missing:
-        raise DataError(f"{where} must have all columns of the schema. {unknown_column(missing[0], tuple(found))}")
+        names = () if looks_like_cells(found) else tuple(found)
+        raise DataError(f"{where} must have all columns of the schema. {unknown_column(missing[0], names)}")
     for name in wanted:
         if known[name] > 1:
             raise DataError(f"{where} has more than one column {name!r}. Rename or drop all but one of them.")
+
+
+def looks_like_cells(names: Sequence[str]) -> bool:
+    """Say whether the first line of a file looks like a row: by the line alone, so that no other row has a say."""
+    words = [name.strip() for name in names]
+    return len(set(words)) < len(words) or any(not word or _CELL.fullmatch(word) or _is_number(word) for word in words)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def check_types(columns: Mapping[str, Column], types: Sequence[pa.DataType], *, where: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import DataError
+from smoothsynth.private.columns import looks_like_cells
 from smoothsynth.private.reading import column_kinds
 
 if TYPE_CHECKING:
@@ -42,12 +42,6 @@ _LEFT_OPEN = {
 }
 
 
-# What stands in cells rather than over them: dates and times, truth values, words for a missing value.
-_CELL = re.compile(
-    r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([ T].*)?|\d{1,2}:\d{2}.*|true|false|na|n/a|null|none|#n/a", re.IGNORECASE
-)
-
-
 def draft_schema(path: str | Path, *, names: Sequence[str] | None = None) -> str:
     """Return the text of a schema file with the names and types of a table; bounds and levels are left open.
 
@@ -70,20 +64,6 @@ def draft_schema(path: str | Path, *, names: Sequence[str] | None = None) -> str
         else:
             parts.append(f"# {section}   holds {kind}, which cannot be released; it is left out.\n")
     return "\n".join(parts)
-
-
-def looks_like_cells(names: Sequence[str]) -> bool:
-    """Say whether the first line of a file looks like a row: by the line alone, so that no other row has a say."""
-    words = [name.strip() for name in names]
-    return len(set(words)) < len(words) or any(not word or _CELL.fullmatch(word) or _is_number(word) for word in words)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _checked(names: Sequence[str], count: int, path: str | Path) -> Sequence[str]:

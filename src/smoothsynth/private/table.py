@@ -98,6 +98,19 @@ def changed_rows(rows: int) -> DataError:
     )
 
 
+def in_words(error: Exception) -> SmoothsynthError:
+    """Return an error of a pass over rows without the frames it came from, which hold rows.
+
+    An error of Arrow may quote a cell: it becomes a fixed sentence.
+    """
+    if not isinstance(error, SmoothsynthError):
+        return DataError(
+            "The rows could not be read to their end: Arrow refused them. Write the table again, and open it."
+        )
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
 def open_table(data: object, schema: Schema, *, memory: str | int | None = None) -> Table:
     """Open a data frame, an Arrow table or stream, or files; it must have the columns of the schema.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from smoothsynth.discovery.levels import LONGEST_LEVEL
 from smoothsynth.errors import SmoothsynthError
+from smoothsynth.private.table import in_words
 from smoothsynth.schema.category import labelled
 
 if TYPE_CHECKING:
@@ -58,15 +59,24 @@ def count_values(
     table: Table, names: Sequence[str], *, progress: Callable[[int, int], None] | None = None
 ) -> list[SealedCounts]:
     """Count the values of some columns in one pass."""
-    sealed, done = [SealedCounts() for _ in names], 0
+    import pyarrow as pa
+
     try:
-        for batch in table._batches(_BATCH_ROWS):
-            for name, counts in zip(names, sealed, strict=True):
-                counts.add(batch.column(name))
-            done += batch.num_rows
-            if progress is not None:
-                progress(done, table.rows)
-    except SmoothsynthError as error:
+        return _counted(table, names, progress)
+    except (SmoothsynthError, pa.ArrowException) as error:
         # Frames in which an error arises hold rows; a crash reporter shall not find them.
-        raise error.with_traceback(None) from None
+        failed = in_words(error)
+    raise failed
+
+
+def _counted(table: Table, names: Sequence[str], progress: Callable[[int, int], None] | None) -> list[SealedCounts]:
+    sealed, done = [SealedCounts() for _ in names], 0
+    for batch in table._batches(_BATCH_ROWS):
+        for name, counts in zip(names, sealed, strict=True):
+            counts.add(batch.column(name))
+        done += batch.num_rows
+        # A callback that fails must not find rows among the names of the frame that called it.
+        del batch
+        if progress is not None:
+            progress(done, table.rows)
     return sealed

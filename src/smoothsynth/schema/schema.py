@@ -186,9 +186,9 @@ def unknown_column(name: str, known: tuple[str, ...]) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, known, n=1)
-    hint = (
-        f" Did you mean {near[0]!r}?"
-        if near
-        else f" There are: {', '.join(map(repr, known[:8]))}" + (" and more." if len(known) > 8 else ".")
-    )
+    hint = ""
+    if near:
+        hint = f" Did you mean {near[0]!r}?"
+    elif known:
+        hint = f" There are: {', '.join(map(repr, known[:8]))}" + (" and more." if len(known) > 8 else ".")
     return f"There is no column {name!r}.{hint}"

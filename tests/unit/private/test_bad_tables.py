@@ -97,6 +97,8 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
 def test_a_csv_without_names_does_not_show_its_first_row(tmp_path):
     assert "line of column names" in refusal(csv_file(tmp_path, f"{NUMBER},{TEXT}\n1,2\n"))
     assert "line of column names" in refusal(csv_file(tmp_path, f"{WHOLE},{WHOLE}\n1,2\n"))
+    # One cell is called like a column; `refusal` looks for the others in the message.
+    assert "no column 'dose'" in refusal(csv_file(tmp_path, f"age,{NUMBER},{TEXT}\n1,2,3\n"))
 
 
 @pytest.mark.parametrize("cut", [1, 10, 30])

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,9 @@ from smoothsynth.private import memory
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.ledger_file import LedgerFile
-from smoothsynth.private.table import open_table
+from smoothsynth.private.table import Table, open_table
+from smoothsynth.private.values import count_values
+from smoothsynth.schema import Number, Schema
 
 MB = 2**20
 
@@ -200,3 +203,27 @@ def test_a_file_that_fails_in_the_middle_costs_nothing(large):
     with pytest.raises(DataError, match=r"rows\.parquet must be a whole file"):
         ss.release(path, schema=ss.Schema.load(large / "schema.toml"), epsilon=1.0, ledger=ledger, synthetic_rows=10)
     assert LedgerFile(ledger).read().lines == ()
+
+
+class Failing:
+    """A source whose second batch Arrow refuses, in words that quote a cell."""
+
+    rows = 4
+
+    def batches(self, batch_rows):
+        yield pa.record_batch({"age": ["SECRETTEXT", "1"]})
+        raise pa.ArrowInvalid("cannot parse SECRETTEXT")
+
+
+@pytest.mark.parametrize(
+    "passing", [lambda table: LocalEngine().sums(table, total_degree(1, 1)), lambda table: count_values(table, ["age"])]
+)
+def test_what_arrow_refuses_amid_a_pass_is_told_without_cells_or_rows(passing):
+    table = Table(Failing(), Schema({"age": Number(0, 100)}))
+    with pytest.raises(DataError, match="could not be read to their end") as caught:
+        passing(table)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    # The first frame is this test's own.
+    assert not any(isinstance(held, pa.RecordBatch) for frame in frames[1:] for held in frame.f_locals.values())

@@ -13,7 +13,7 @@ from smoothsynth.errors import PlanError, SmoothsynthError
 from smoothsynth.private import memory as memories
 from smoothsynth.private.engine import SealedSums
 from smoothsynth.private.engines.kernel import Kernel
-from smoothsynth.private.table import changed_rows
+from smoothsynth.private.table import changed_rows, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,6 +51,8 @@ class LocalEngine:
         progress: Callable[[int, int], None] | None = None,
     ) -> SealedSums:
         """Return the exact sum of each feature over all rows."""
+        import pyarrow as pa
+
         kernel = Kernel(table.schema, features, view)
         wanted = min(_cores(), -(-table.rows // _THREAD_ROWS))
         columns = len(table.schema.names)
@@ -60,12 +62,18 @@ class LocalEngine:
         try:
             with one_thread():
                 totals = [_work(shared, kernel)] if threads == 1 else _in_threads(shared, kernel, threads)
-        except SmoothsynthError as error:
+        except (SmoothsynthError, pa.ArrowException) as error:
             # Frames in which an error arises hold rows; a crash reporter shall not find them.
-            raise error.with_traceback(None) from None
-        if shared.done != table.rows:
-            raise changed_rows(table.rows)
-        return SealedSums(features, [sum(column) for column in zip(*totals, strict=True)])
+            failed = in_words(error)
+        else:
+            return _sealed(features, totals, shared, table.rows)
+        raise failed
+
+
+def _sealed(features: Sequence[Feature], totals: list[list[int]], shared: _Shared, rows: int) -> SealedSums:
+    if shared.done != rows:
+        raise changed_rows(rows)
+    return SealedSums(features, [sum(column) for column in zip(*totals, strict=True)])
 
 
 class _Shared:
