@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _DECIMAL_BYTES, _DECIMAL_DIGITS = 16, 38
 _MOST_BYTES = 2**30
+_VIEW_BYTES = 16
 
 
 def safe_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -110,12 +111,24 @@ def _short(array: pa.Array) -> pa.Array:
     from pyarrow import compute
 
     if str(array.type) == "string_view":
-        array = array.cast(pa.large_string())
+        array = _cleared(array).cast(pa.large_string())
     lengths = compute.binary_length(array)
     longest = compute.max(lengths).as_py() or 0
     if longest > LONGEST_TEXT:
         return compute.if_else(compute.less_equal(lengths, LONGEST_TEXT), array, pa.nulls(1, array.type)[0])
     return array
+
+
+def _cleared(views: pa.Array) -> pa.Array:
+    """Return views of which those of missing cells are empty: nothing validates them, and a cast reads their lengths."""
+    import pyarrow as pa
+
+    validity, places, *texts = views.buffers()
+    if validity is None:
+        return views
+    kept = np.frombuffer(places, np.uint8)[: (views.offset + len(views)) * _VIEW_BYTES].reshape(-1, _VIEW_BYTES).copy()
+    kept[views.offset :][views.is_null().to_numpy(zero_copy_only=False)] = 0
+    return pa.Array.from_buffers(views.type, len(views), [validity, pa.py_buffer(kept), *texts], offset=views.offset)
 
 
 def _mended(array: pa.Array) -> pa.Array:

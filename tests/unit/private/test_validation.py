@@ -177,3 +177,17 @@ def test_dictionaries_of_string_views_are_read():
     batch = pa.RecordBatch.from_arrays([pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), values)], names=["a"])
     (found,) = safe_batches([batch])
     assert found.column(0).dictionary_decode().to_pylist() == ["x", "y", "x"]
+
+
+@pytest.mark.skipif(not hasattr(pa, "string_view"), reason="of later versions of Arrow")
+@pytest.mark.parametrize("offset", [0, 3])
+def test_the_view_of_a_missing_cell_is_not_looked_at(offset):
+    # Arrow validates no view of a missing cell, and ends the process when it casts one of a negative length.
+    cells = ["x", None, "a text of more than twelve letters", None, "y"] * 4
+    validity, places, *texts = pa.array(cells, pa.string_view()).buffers()
+    damaged = bytearray(places.to_pybytes())
+    for missing in (1, 3, 18):
+        damaged[16 * missing : 16 * missing + 16] = struct.pack("<iiii", -(2**31), 0, 7, 10**9)
+    array = pa.Array.from_buffers(pa.string_view(), 20, [validity, pa.py_buffer(bytes(damaged)), *texts])[offset:]
+    batch = pa.record_batch({"c": array})
+    assert [part["c"].to_pylist() for part in safe_batches([batch])] == [cells[offset:]]
