@@ -18,7 +18,11 @@ settings.load_profile("smoothsynth")
 
 
 # Files whose tests are long, and have little in common.
-ONE_BY_ONE = re.compile(r"test_(audit|constraints|docs_examples|faults)\.py")
+ONE_BY_ONE = re.compile(r"test_(audit|constraints|docs_examples|faults|golden)\.py")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--record", action="store_true", help="Write the records of tests/golden again.")
 
 
 @pytest.hookimpl(optionalhook=True)
