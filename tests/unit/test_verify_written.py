@@ -1,6 +1,7 @@
 """Nothing rides along in a release folder: every file is what its own values give, byte for byte."""
 
 import base64
+import itertools
 import json
 import os
 import re
@@ -164,20 +165,39 @@ def test_free_text_is_found_and_refused(name, folder):
         ss.load(folder)
 
 
-def test_a_purpose_that_is_rewritten_everywhere(folder):
-    """Charges and measurements agree then: only the list of purposes tells."""
-    edit(folder, MOMENTS, lambda d: d["moments"][0].update(purpose=CARRIED))
-    measured = len(json.loads((folder / MOMENTS).read_text())["found"]["rounds"])
+def rewrite_purposes(folder, words, places):
+    """Give measurements another purpose in both files, and leave out the page: all agree with each other then."""
+    before = [m["purpose"] for m in json.loads((folder / MOMENTS).read_text())["moments"]]
+    renamed = {before[place]: words for place in places}
 
     def change(d):
-        charge = d["charges"][measured]
-        charge["in_words"] = charge["in_words"].replace(charge["purpose"], CARRIED)
-        charge["purpose"] = CARRIED
+        for charge in (charge for charge in d["charges"] if charge["purpose"] in renamed):
+            charge["in_words"] = charge["in_words"].replace(charge["purpose"], words)
+            charge["purpose"] = words
+        d["sha256"].pop(PAGE)
 
+    edit(folder, MOMENTS, lambda d: [d["moments"][place].update(purpose=words) for place in places])
     edit_receipt(folder, change)
     (folder / PAGE).unlink()
-    edit_receipt(folder, lambda d: d["sha256"].pop(PAGE))
+
+
+@pytest.mark.parametrize("words", [CARRIED, "the mean of each column", "3 cosines of the ranks in each column"])
+def test_a_purpose_that_is_rewritten_everywhere(words, folder):
+    """Charges and measurements agree then: only what is measured tells."""
+    rewrite_purposes(folder, words, [0])
     assert {check.name for check in ss.verify(folder).failures} == {"words"}
+    with pytest.raises(ss.ReleaseError, match="purpose of measurement 1"):
+        ss.load(folder)
+
+
+def test_no_measurement_takes_the_purpose_of_another(whole, tmp_path):
+    purposes = [m.measurement.purpose for m in ss.load(whole).moments]
+    for place, other in itertools.permutations(range(len(purposes)), 2):
+        if purposes[place] != purposes[other]:
+            folder = shutil.copytree(whole, tmp_path / f"{place} {other}")
+            rewrite_purposes(folder, purposes[other], [place])
+            assert fails(folder, "words")
+            assert outcomes(folder, "charges") == {"charges": "passed"}
 
 
 LAYOUTS = {
@@ -277,12 +297,19 @@ PAGES = {
     "a key of the data": lambda t: t.replace('{"columns"', f'{{"note":"{CARRIED}","columns"', 1),
     "a very large page": lambda t: t + " " * 10_000_000,
 }  # fmt: skip
+# Last digits are free in computed figures only.
+SMALL = {
+    "a figure that is not computed": lambda t: re.sub(r'"upper":100.0', '"upper":100.00000000000001', t, count=1),
+    "another text of a figure": lambda t: re.sub(r'"width":(0\.\d+)', r'"width":\g<1>0', t, count=1),
+    "digits beyond five": lambda t: re.sub(r'"correlations":\[(-?0\.\d+)', r'"correlations":[\g<1>0000001', t, count=1),
+    "knots": lambda t: re.sub(r'"knots":"(.)', lambda m: f'"knots":"{"BA"[m[1] == "B"]}', t, count=1),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_any_other_page_is_found(name, folder):
+@pytest.mark.parametrize("change", [*PAGES.values(), *SMALL.values()], ids=[*PAGES, *SMALL])
+def test_any_other_page_is_found(change, folder):
     page = (folder / PAGE).read_text(encoding="utf-8")
-    changed = PAGES[name](page)
+    changed = change(page)
     assert changed != page
     put(folder / PAGE, changed)
     assert fails(folder, "page")
@@ -308,23 +335,6 @@ def test_rows_in_the_page_are_exact(folder):
     """Their low digits could carry anything, and units can be tiny."""
     page = (folder / PAGE).read_text(encoding="utf-8")
     put(folder / PAGE, nudged(page, "base64", 1.0 + 1e-15))
-    assert fails(folder, "page")
-
-
-SMALL = {
-    "a figure that is not computed": lambda t: re.sub(r'"upper":100.0', '"upper":100.00000000000001', t, count=1),
-    "another text of a figure": lambda t: re.sub(r'"width":(0\.\d+)', r'"width":\g<1>0', t, count=1),
-    "digits beyond five": lambda t: re.sub(r'"correlations":\[(-?0\.\d+)', r'"correlations":[\g<1>0000001', t, count=1),
-    "knots": lambda t: re.sub(r'"knots":"AAA', '"knots":"AQA', t, count=1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_last_digits_are_free_in_computed_figures_only(name, folder):
-    page = (folder / PAGE).read_text(encoding="utf-8")
-    changed = SMALL[name](page)
-    assert changed != page
-    put(folder / PAGE, changed)
     assert fails(folder, "page")
 
 
