@@ -165,6 +165,14 @@ def test_free_text_is_found_and_refused(name, folder):
         ss.load(folder)
 
 
+@pytest.mark.parametrize("part", [("moments",), ("found", "rounds")])
+def test_a_sum_that_no_rows_and_noise_reach_is_refused(part, folder):
+    edit(folder, MOMENTS, lambda d: at(d, part)[-1]["integers"].__setitem__(0, -(2**200)))
+    assert fails(folder, "range")
+    with pytest.raises(ss.ReleaseError, match="what rows and noise can reach"):
+        ss.load(folder)
+
+
 def rewrite_purposes(folder, words, places):
     """Give measurements another purpose in both files, and leave out the page: all agree with each other then."""
     before = [m["purpose"] for m in json.loads((folder / MOMENTS).read_text())["moments"]]
@@ -198,6 +206,51 @@ def test_no_measurement_takes_the_purpose_of_another(whole, tmp_path):
             rewrite_purposes(folder, purposes[other], [place])
             assert fails(folder, "words")
             assert outcomes(folder, "charges") == {"charges": "passed"}
+
+
+DEEP = {
+    "lists too deep to be read": "[" * 100_000 + "]" * 100_000,
+    "objects too deep to be read": '{"a":' * 100_000 + "1" + "}" * 100_000,
+    "too deep to be written again": "[" * 600 + "]" * 600,
+    "a little too deep": "[" * 16 + "]" * 16,
+}
+
+
+@pytest.mark.parametrize("file", [RECEIPT, MOMENTS])
+@pytest.mark.parametrize("name", DEEP)
+def test_a_deeply_nested_document_is_refused_in_words(name, file, folder):
+    carry(folder / file, DEEP[name])
+    refused = f"{file} .*(deeper ones|cannot be read as JSON)"
+    with pytest.raises(ss.ReleaseError, match=refused):
+        ss.load(folder)
+    if file == MOMENTS:
+        assert re.match(refused, read_evidence(folder).unreadable["moments"])
+    else:
+        with pytest.raises(ss.ReleaseError, match=refused):
+            ss.verify(folder)
+
+
+def carry(path, value):
+    """Put a value, as text, into a JSON file, whatever its hash."""
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("{", f'{{"note": {value},', 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize("read", [ss.load, ss.verify])
+def test_a_document_of_more_values_than_a_release_can_have_is_not_parsed(read, folder):
+    """Seventy bytes of memory for three of the file."""
+    carry(folder / RECEIPT, f"[{'[],' * 1_100_000}[]]")
+    with pytest.raises(ss.ReleaseError, match="more values than a file of a release"):
+        read(folder)
+
+
+def test_a_receipt_that_does_not_fit_into_memory_is_refused_in_words(folder, monkeypatch):
+    def fail(*_given):
+        raise MemoryError
+
+    monkeypatch.setattr(sys.modules[read_evidence.__module__], "check_sizes", fail)
+    with pytest.raises(ss.ReleaseError, match="does not fit into memory"):
+        ss.verify(folder)
 
 
 LAYOUTS = {
@@ -520,14 +573,3 @@ def test_links_and_pipes_do_not_stop_it(name, folder):
         remove = os.rmdir if make is os.mkdir else os.unlink
         remove(folder / name)
         (folder / name).touch()
-
-
-def test_a_deeply_nested_document_is_refused_in_words(folder):
-    """Deep enough to be read and too deep to be written again."""
-    deep = 1
-    for _ in range(600):
-        deep = [deep]
-    edit_receipt(folder, lambda d: d.update(note=deep))
-    assert fails(folder, "form")
-    with pytest.raises(ss.ReleaseError):
-        ss.load(folder)
