@@ -169,10 +169,10 @@ def _somewhere(document: Any, rng: np.random.Generator) -> tuple[Any, Any]:
         spot = inside
 
 
-def use_table(path: Path) -> None:
-    """Open a table, draft its schema and sum it, as a release would."""
+def use_table(path: Path, schema: ss.Schema = SCHEMA) -> None:
+    """Draft the schema of a table, open it and sum it, as a release would."""
     failures: list[SmoothsynthError] = []
-    for step in (lambda: draft_schema(path), lambda: _sum(path)):
+    for step in (lambda: draft_schema(path), lambda: _sum(path, schema)):
         try:
             step()
         except SmoothsynthError as error:
@@ -181,12 +181,12 @@ def use_table(path: Path) -> None:
         raise failures[-1]
 
 
-def _sum(path: Path) -> None:
-    table = open_table(path, SCHEMA)
-    sums = Kernel(SCHEMA, total_degree(2, 3), None).start()
-    for batch in table._batches(64):
+def _sum(path: Path, schema: ss.Schema) -> None:
+    features = total_degree(2, schema.dimensions)
+    sums = Kernel(schema, features, None).start()
+    for batch in open_table(path, schema)._batches(64):
         sums.add(batch)
-    assert len(sums.totals()) == 9
+    assert len(sums.totals()) == len(features)
 
 
 def use_schema(schema: ss.Schema) -> None:

@@ -24,12 +24,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import smoothsynth as ss
-from benchmarks.fuzz import SENTINEL, Count, damaged_bytes
-from smoothsynth.basis import total_degree
-from smoothsynth.errors import SmoothsynthError
-from smoothsynth.private.draft import draft_schema
-from smoothsynth.private.engines.kernel import Kernel
-from smoothsynth.private.table import open_table
+from benchmarks.fuzz import SENTINEL, Count, damaged_bytes, use_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,25 +100,6 @@ def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
     return bytes(data)
 
 
-def use(path: Path) -> None:
-    """Draft the schema of a table, open it and sum it, as a release would."""
-    failures: list[SmoothsynthError] = []
-    for step in (lambda: draft_schema(path), lambda: _sum(path)):
-        try:
-            step()
-        except SmoothsynthError as error:
-            failures.append(error)
-    if failures:
-        raise failures[-1]
-
-
-def _sum(path: Path) -> None:
-    sums = Kernel(SCHEMA, total_degree(1, SCHEMA.dimensions), None).start()
-    for batch in open_table(path, SCHEMA)._batches(64):
-        sums.add(batch)
-    sums.totals()
-
-
 def main(kind: str, seed: int, start: int, stop: int) -> None:
     """Go through some inputs; one that takes too long or too much memory ends this process."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
@@ -136,7 +112,7 @@ def main(kind: str, seed: int, start: int, stop: int) -> None:
             path.write_bytes(damaged(wholes[int(rng.integers(0, len(wholes)))], rng))
             signal.alarm(MOST_SECONDS)
             count = Count(kind)
-            count.tally(lambda: use(path))
+            count.tally(lambda: use_table(path, SCHEMA))
             print(
                 "accepted" if count.accepted else "refused" if count.refused else next(iter(count.unhandled)),
                 flush=True,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ParamSpec
 import typer
 
 from smoothsynth.errors import SmoothsynthError
-from smoothsynth.terminal import put, screen, visible
+from smoothsynth.terminal import one_line, put, screen, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -38,7 +38,7 @@ def in_words(command: Callable[P, None]) -> Callable[P, None]:
                 warnings.showwarning = _say_warning
                 command(*args, **kwargs)
         except SmoothsynthError as error:
-            say(f"Error: {error}", err=True)
+            say(one_line(f"Error: {error}"), err=True)
             raise typer.Exit(FAILED) from None
         except KeyboardInterrupt:
             say(
@@ -68,7 +68,7 @@ def show(*renderables: RenderableType, width: int | None = None) -> None:
 
 
 def _say_warning(message: Warning | str, *_where: object, **__where: object) -> None:
-    say(f"Warning: {message}", err=True)
+    say(one_line(f"Warning: {message}"), err=True)
 
 
 @contextlib.contextmanager
@@ -82,7 +82,7 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], No
         yield None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:,}{task.fields[of]}"),
         TimeRemainingColumn(),

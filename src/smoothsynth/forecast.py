@@ -16,7 +16,7 @@ from smoothsynth.moments import FULL_WEIGHT
 from smoothsynth.plan import Forecast, Plan
 from smoothsynth.privacy import MOST_DELTA, exceeding_probability
 from smoothsynth.synthesis.model import empty_model
-from smoothsynth.terminal import as_text
+from smoothsynth.terminal import as_text, one_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,7 +116,7 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     notes = [] if plan.discovery is None else ["", *plan.discovery.sentences(plan.rows)]
     if plan.budget.delta:
         notes += ["", _delta_note(plan)]
-    known = [f"Constraint: {text}" for text in plan.schema.constraints]
+    known = [one_line(f"Constraint: {text}") for text in plan.schema.constraints]
     return Group(head, *known, "", measured, *notes, "", errors, "", tail)
 
 

@@ -21,7 +21,12 @@ def visible(text: str) -> str:
 
     Within a JSON document such characters occur in strings only, where this means the same.
     """
-    return "".join(c if c.isprintable() or c == "\n" else "".join(_units(c)) for c in text)
+    return "\n".join(map(one_line, text.split("\n")))
+
+
+def one_line(text: str) -> str:
+    r"""Return text with every character that cannot be printed, ends of lines too, as \uXXXX: a name adds no line."""
+    return "".join(c if c.isprintable() else "".join(_units(c)) for c in text)
 
 
 def screen(file: TextIO | None = None, *, width: int | None = None) -> Console:

@@ -1,10 +1,13 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.designs import purposes
+from smoothsynth.designs.purposes import purpose_of
 from smoothsynth.moments import FULL_WEIGHT, Measurement
 from smoothsynth.needs import needed_epsilon, needed_rows
 
@@ -322,3 +325,49 @@ def test_a_plan_says_how_often_odds_are_exceeded_and_when_delta_is_large(schema)
     large = " ".join(str(ss.plan(schema, 50_000, epsilon=1.0, delta=1e-6)).split())
     assert "at most 1/(100 rows), 2e-07 for 50,000 rows" in large
     assert "exceed" not in str(ss.plan(schema, 5_000, epsilon=1.0))
+
+
+def mixed(*, free=True):
+    columns = {"x": ss.Number(0, 1), "y": ss.Number(0, 1, nullable=True), "c": ss.Category(["a", "b", "c"])}
+    return ss.Schema({**columns, "z": ss.Integer(0, 9)}, constraints=[] if free else ["x <= z"])
+
+
+PLANNED = {
+    "few rows": (numbers(6), 500, {}),
+    "many rows": (numbers(6), 200_000, {}),
+    "one column": (numbers(1), 20_000, {}),
+    "very wide": (numbers(130), 10_000_000, {"chosen_pairs": 0}),
+    "categories and missing values": (mixed(), 50_000, {}),
+    "bound columns": (mixed(free=False), 50_000, {}),
+    "levels alone": (ss.Schema({"c": ss.Category(["a", "b"]), "k": ss.Category(["x", "y", "z"])}), 5_000, {}),
+    "candidates that are weighed": (mixed(), 50_000, {"candidates": "hypercube"}),
+    "the paper's": (numbers(6), 5_000, {"method": "paper"}),
+    "the paper's grid": (numbers(2), 500, {"method": "paper", "candidates": "grid"}),
+    "chosen pairs": (numbers(8), 50_000, {"chosen_pairs": 5}),
+}
+
+
+def planned(name, **noise):
+    schema, rows, choices = PLANNED[name]
+    return ss.plan(schema, rows, epsilon=1.0, **noise, **({} if "chosen_pairs" in choices and not noise else choices))
+
+
+@pytest.mark.parametrize("noise", [{}, {"delta": 1e-6, "noise": "gaussian"}])
+@pytest.mark.parametrize("name", PLANNED)
+def test_a_purpose_follows_from_what_is_measured(name, noise):
+    found = planned(name, **noise)
+    for m in found.measurements:
+        measured = m if m.choice is None else m.chosen(range(m.choice.count))
+        assert purpose_of(measured, found.schema, method=found.method) == m.purpose
+        if len(m.features) > 1:
+            other = replace(measured, features=measured.features[::-1])
+            assert purpose_of(other, found.schema, method=found.method) is None
+
+
+def test_every_purpose_is_that_of_some_plan_above():
+    noises = ({}, {"delta": 1e-6, "noise": "gaussian"})
+    found = {m.purpose for name in PLANNED for noise in noises for m in planned(name, **noise).measurements}
+    words = [text for name, text in vars(purposes).items() if name.isupper() and isinstance(text, str)]
+    assert len(words) == 12
+    for text in words:
+        assert any(all(part in purpose for part in text.split("{}")) for purpose in found), text

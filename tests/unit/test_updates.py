@@ -161,6 +161,8 @@ def test_the_last_earlier_moments_are_not_free(updated, tmp_path):
         folder = tmp_path / name
         replace(updated, earlier=(*updated.earlier[:-1], change(updated.earlier[-1]))).write(folder)
         assert noticed in {check.name for check in ss.verify(folder).failures}, name
+        with pytest.raises(ss.ReleaseError):
+            ss.load(folder)
 
 
 def test_earlier_moments_of_more_rows_or_of_a_budget_far_off_are_refused(updated, tmp_path):

@@ -1,6 +1,7 @@
 """Nothing rides along in a release folder: every file is what its own values give, byte for byte."""
 
 import base64
+import itertools
 import json
 import os
 import re
@@ -164,20 +165,92 @@ def test_free_text_is_found_and_refused(name, folder):
         ss.load(folder)
 
 
-def test_a_purpose_that_is_rewritten_everywhere(folder):
-    """Charges and measurements agree then: only the list of purposes tells."""
-    edit(folder, MOMENTS, lambda d: d["moments"][0].update(purpose=CARRIED))
-    measured = len(json.loads((folder / MOMENTS).read_text())["found"]["rounds"])
+@pytest.mark.parametrize("part", [("moments",), ("found", "rounds")])
+def test_a_sum_that_no_rows_and_noise_reach_is_refused(part, folder):
+    edit(folder, MOMENTS, lambda d: at(d, part)[-1]["integers"].__setitem__(0, -(2**200)))
+    assert fails(folder, "range")
+    with pytest.raises(ss.ReleaseError, match="what rows and noise can reach"):
+        ss.load(folder)
+
+
+def rewrite_purposes(folder, words, places):
+    """Give measurements another purpose in both files, and leave out the page: all agree with each other then."""
+    before = [m["purpose"] for m in json.loads((folder / MOMENTS).read_text())["moments"]]
+    renamed = {before[place]: words for place in places}
 
     def change(d):
-        charge = d["charges"][measured]
-        charge["in_words"] = charge["in_words"].replace(charge["purpose"], CARRIED)
-        charge["purpose"] = CARRIED
+        for charge in (charge for charge in d["charges"] if charge["purpose"] in renamed):
+            charge["in_words"] = charge["in_words"].replace(charge["purpose"], words)
+            charge["purpose"] = words
+        d["sha256"].pop(PAGE)
 
+    edit(folder, MOMENTS, lambda d: [d["moments"][place].update(purpose=words) for place in places])
     edit_receipt(folder, change)
     (folder / PAGE).unlink()
-    edit_receipt(folder, lambda d: d["sha256"].pop(PAGE))
+
+
+@pytest.mark.parametrize("words", [CARRIED, "the mean of each column", "3 cosines of the ranks in each column"])
+def test_a_purpose_that_is_rewritten_everywhere(words, folder):
+    """Charges and measurements agree then: only what is measured tells."""
+    rewrite_purposes(folder, words, [0])
     assert {check.name for check in ss.verify(folder).failures} == {"words"}
+    with pytest.raises(ss.ReleaseError, match="purpose of measurement 1"):
+        ss.load(folder)
+
+
+def test_no_measurement_takes_the_purpose_of_another(whole, tmp_path):
+    purposes = [m.measurement.purpose for m in ss.load(whole).moments]
+    for place, other in itertools.permutations(range(len(purposes)), 2):
+        if purposes[place] != purposes[other]:
+            folder = shutil.copytree(whole, tmp_path / f"{place} {other}")
+            rewrite_purposes(folder, purposes[other], [place])
+            assert fails(folder, "words")
+            assert outcomes(folder, "charges") == {"charges": "passed"}
+
+
+DEEP = {
+    "lists too deep to be read": "[" * 100_000 + "]" * 100_000,
+    "objects too deep to be read": '{"a":' * 100_000 + "1" + "}" * 100_000,
+    "too deep to be written again": "[" * 600 + "]" * 600,
+    "a little too deep": "[" * 16 + "]" * 16,
+}
+
+
+@pytest.mark.parametrize("file", [RECEIPT, MOMENTS])
+@pytest.mark.parametrize("name", DEEP)
+def test_a_deeply_nested_document_is_refused_in_words(name, file, folder):
+    carry(folder / file, DEEP[name])
+    refused = f"{file} .*(deeper ones|cannot be read as JSON)"
+    with pytest.raises(ss.ReleaseError, match=refused):
+        ss.load(folder)
+    if file == MOMENTS:
+        assert re.match(refused, read_evidence(folder).unreadable["moments"])
+    else:
+        with pytest.raises(ss.ReleaseError, match=refused):
+            ss.verify(folder)
+
+
+def carry(path, value):
+    """Put a value, as text, into a JSON file, whatever its hash."""
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("{", f'{{"note": {value},', 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize("read", [ss.load, ss.verify])
+def test_a_document_of_more_values_than_a_release_can_have_is_not_parsed(read, folder):
+    """Seventy bytes of memory for three of the file."""
+    carry(folder / RECEIPT, f"[{'[],' * 1_100_000}[]]")
+    with pytest.raises(ss.ReleaseError, match="more values than a file of a release"):
+        read(folder)
+
+
+def test_a_receipt_that_does_not_fit_into_memory_is_refused_in_words(folder, monkeypatch):
+    def fail(*_given):
+        raise MemoryError
+
+    monkeypatch.setattr(sys.modules[read_evidence.__module__], "check_sizes", fail)
+    with pytest.raises(ss.ReleaseError, match="does not fit into memory"):
+        ss.verify(folder)
 
 
 LAYOUTS = {
@@ -277,12 +350,19 @@ PAGES = {
     "a key of the data": lambda t: t.replace('{"columns"', f'{{"note":"{CARRIED}","columns"', 1),
     "a very large page": lambda t: t + " " * 10_000_000,
 }  # fmt: skip
+# Last digits are free in computed figures only.
+SMALL = {
+    "a figure that is not computed": lambda t: re.sub(r'"upper":100.0', '"upper":100.00000000000001', t, count=1),
+    "another text of a figure": lambda t: re.sub(r'"width":(0\.\d+)', r'"width":\g<1>0', t, count=1),
+    "digits beyond five": lambda t: re.sub(r'"correlations":\[(-?0\.\d+)', r'"correlations":[\g<1>0000001', t, count=1),
+    "knots": lambda t: re.sub(r'"knots":"(.)', lambda m: f'"knots":"{"BA"[m[1] == "B"]}', t, count=1),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_any_other_page_is_found(name, folder):
+@pytest.mark.parametrize("change", [*PAGES.values(), *SMALL.values()], ids=[*PAGES, *SMALL])
+def test_any_other_page_is_found(change, folder):
     page = (folder / PAGE).read_text(encoding="utf-8")
-    changed = PAGES[name](page)
+    changed = change(page)
     assert changed != page
     put(folder / PAGE, changed)
     assert fails(folder, "page")
@@ -308,23 +388,6 @@ def test_rows_in_the_page_are_exact(folder):
     """Their low digits could carry anything, and units can be tiny."""
     page = (folder / PAGE).read_text(encoding="utf-8")
     put(folder / PAGE, nudged(page, "base64", 1.0 + 1e-15))
-    assert fails(folder, "page")
-
-
-SMALL = {
-    "a figure that is not computed": lambda t: re.sub(r'"upper":100.0', '"upper":100.00000000000001', t, count=1),
-    "another text of a figure": lambda t: re.sub(r'"width":(0\.\d+)', r'"width":\g<1>0', t, count=1),
-    "digits beyond five": lambda t: re.sub(r'"correlations":\[(-?0\.\d+)', r'"correlations":[\g<1>0000001', t, count=1),
-    "knots": lambda t: re.sub(r'"knots":"AAA', '"knots":"AQA', t, count=1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_last_digits_are_free_in_computed_figures_only(name, folder):
-    page = (folder / PAGE).read_text(encoding="utf-8")
-    changed = SMALL[name](page)
-    assert changed != page
-    put(folder / PAGE, changed)
     assert fails(folder, "page")
 
 
@@ -510,14 +573,3 @@ def test_links_and_pipes_do_not_stop_it(name, folder):
         remove = os.rmdir if make is os.mkdir else os.unlink
         remove(folder / name)
         (folder / name).touch()
-
-
-def test_a_deeply_nested_document_is_refused_in_words(folder):
-    """Deep enough to be read and too deep to be written again."""
-    deep = 1
-    for _ in range(600):
-        deep = [deep]
-    edit_receipt(folder, lambda d: d.update(note=deep))
-    assert fails(folder, "form")
-    with pytest.raises(ss.ReleaseError):
-        ss.load(folder)

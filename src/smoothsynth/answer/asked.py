@@ -18,6 +18,7 @@ from smoothsynth.answer.smoothness import rough_column
 from smoothsynth.errors import PlanError
 from smoothsynth.schema import Boolean, Category, Integer, Number
 from smoothsynth.schema.value import from_unit
+from smoothsynth.terminal import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -212,4 +213,4 @@ def checked(values: Any, count: int, *, truth: bool = False) -> Array:
 
 
 def _quoted(name: str) -> str:
-    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+    return name if name.isidentifier() else one_line('"' + name.replace('"', '""') + '"')

@@ -13,6 +13,7 @@ from smoothsynth.errors import PlanError, SchemaError
 from smoothsynth.schema import Boolean, Category, unknown_column
 from smoothsynth.schema import Integer as Whole
 from smoothsynth.schema import Number as Real
+from smoothsynth.terminal import one_line
 
 if TYPE_CHECKING:
     from smoothsynth.schema import Schema
@@ -75,7 +76,8 @@ def _number(node: Column, schema: Schema) -> Node:
     column = _known(node, schema)
     if isinstance(column, Category):
         level = str(column.levels[0]).replace("'", "''")
-        raise PlanError(f"{node.name!r} is a category: compare it with a level, as in {node.name} = '{level}'.")
+        question = one_line(f"{node.name} = '{level}'")
+        raise PlanError(f"{node.name!r} is a category: compare it with a level, as in {question}.")
     if not isinstance(column, (Real, Whole, Boolean)):
         raise PlanError(
             f"{node.name!r} is a {column.kind}; questions are about numbers, truth values and categories so far."

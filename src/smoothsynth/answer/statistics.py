@@ -18,6 +18,7 @@ from smoothsynth.answer.asked import Asked, column_names, in_units
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.expression import Apply, Column, Number
 from smoothsynth.errors import PlanError
+from smoothsynth.terminal import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +59,7 @@ class Regression:
             f"  {name}: {one.value:.5g}  ({one.low:.5g} to {one.high:.5g})"
             for name, one in {"intercept": self.intercept, **self.slopes}.items()
         ]
-        return "\n".join(lines)
+        return "\n".join(map(one_line, lines))
 
 
 def mean(release: Release, column: str, *, confidence: float = 0.95) -> Estimate:

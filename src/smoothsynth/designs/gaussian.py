@@ -7,7 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from smoothsynth.choice import PairChoice
-from smoothsynth.designs.purposes import CHOSEN, COSINES, LENGTHS, LOW, PAIRS, SHARES, SHARES_AGAIN, SOFT_COUNTS, WAVED
+from smoothsynth.designs.purposes import (
+    CHOSEN,
+    COSINES,
+    LENGTHS,
+    LOW,
+    PAIRS,
+    SHARES_AGAIN,
+    SOFT_COUNTS,
+    WAVED,
+    with_shares,
+)
 from smoothsynth.designs.shape import (
     CHOSEN_ROUNDS,
     CHOSEN_SHARE,
@@ -93,7 +103,7 @@ def gaussian_stages(
 
     values, marks = len(shape.values), len(shape.marks)
     low = [1.0] * values + [FREE_SQUARE] * values + [MARK_WEIGHT] * marks
-    stages: Stages = [(None, stage("low", _low_purpose(shape), shape.moments(2 if values else 0), low, None))]
+    stages: Stages = [(None, stage("low", with_shares(LOW, shape), shape.moments(2 if values else 0), low, None))]
     if "ranks" in shares:
         degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
         # B soft counts are B - 1 cosines.
@@ -168,11 +178,6 @@ def _shares(shape: Shape, lean: Focus) -> dict[str, float]:
         shares["low"] += lean.ranks
     total = math.fsum(shares.values())
     return {name: share / total for name, share in shares.items()}
-
-
-def _low_purpose(shape: Shape) -> str:
-    parts = [LOW] if shape.values else []
-    return " and ".join(parts + ([SHARES] if shape.marks else []))
 
 
 def _rank_degrees(columns: int, rows: float, multiplier: float, smoothness: int) -> int:

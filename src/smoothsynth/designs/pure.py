@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from smoothsynth.basis import pooled
-from smoothsynth.designs.purposes import COSINES, LENGTHS, MEANS, PAIRS, SHARES, SOFT_COUNTS, SQUARE, WAVED
+from smoothsynth.designs.purposes import COSINES, LENGTHS, MEANS, PAIRS, SOFT_COUNTS, SQUARE, WAVED, with_shares
 from smoothsynth.designs.shape import MOST_COUNTED, cosines_of_length, pair_weights, with_waves
 from smoothsynth.moments import FULL_WEIGHT, Measurement, whole_weights
 from smoothsynth.privacy import ball_deviation, cube_deviation, split_epsilon
@@ -77,7 +77,7 @@ def pure_stages(
 
     means, weights = shape.moments(1), [1.0] * len(shape.values) + [MARK_WEIGHT] * len(shape.marks)
     kinds = ("cube", "discrete laplace") if shape.marks else ("cube",)
-    made = [stage("means", _means_purpose(shape), means, weights=weights, mechanism=kind) for kind in kinds]
+    made = [stage("means", with_shares(MEANS, shape), means, weights=weights, mechanism=kind) for kind in kinds]
     stages: Stages = [(None, min(made, key=lambda measurement: float(measurement.deviations(rows).sum())))]
     if "square" in shares:
         stages.append((None, stage("square", SQUARE, [pooled(2, shape.values)])))
@@ -137,11 +137,6 @@ def _shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, weighed
         shares["ranks"] += rest - kept
         rest = kept
     return {"means": rest * means / (means + square), "square": rest * square / (means + square), **shares}
-
-
-def _means_purpose(shape: Shape) -> str:
-    parts = [MEANS] if shape.values else []
-    return " and ".join(parts + ([SHARES] if shape.marks else []))
 
 
 def _rank_degrees(values: int, people: float, epsilon: float) -> int:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from smoothsynth.sentences import fits
+from typing import TYPE_CHECKING
+
+from smoothsynth.basis import lowest, pooled, tensor
+from smoothsynth.choice import PRODUCTS
+from smoothsynth.designs.shape import Shape, cosines_of_length
+
+if TYPE_CHECKING:
+    from smoothsynth.basis import Feature
+    from smoothsynth.moments import Measurement
+    from smoothsynth.schema import Schema
+
+    Features = tuple[Feature, ...]
 
 MEANS = "the mean of each column"
 LOW = "the mean and the second moment of each column"
@@ -17,11 +28,68 @@ WAVED = "shapes of pairs of columns: two waves of the ranks in each, and their p
 CHOSEN = "shapes of {} chosen pairs of columns: products of two waves of the ranks in each"
 LOWEST = "the {} lowest products of Chebyshev polynomials"
 
-_FIRST = (MEANS, LOW, SHARES, f"{MEANS} and {SHARES}", f"{LOW} and {SHARES}")
-_RANKS = (COSINES, SOFT_COUNTS, COSINES + SHARES_AGAIN, SOFT_COUNTS + SHARES_AGAIN)
-_ALL = (*_FIRST, SQUARE, *_RANKS, PAIRS, LENGTHS, WAVED, CHOSEN, LOWEST)
+
+def with_shares(own: str, shape: Shape) -> str:
+    """Name the first release: what is measured of values, if there are some, and the shares of levels and marks."""
+    return " and ".join(([own] if shape.values else []) + ([SHARES] if shape.marks else []))
 
 
-def is_purpose(text: str) -> bool:
-    """Whether a text is the purpose of some measurement of a plan."""
-    return any(fits(text, template) for template in _ALL)
+def purpose_of(measured: Measurement, schema: Schema, *, method: str) -> str | None:
+    """Return the purpose that a plan of this method gives a measurement; None if no plan measures such features."""
+    features, view = measured.features, measured.view
+    if method == "paper":
+        return _of_paper(features, schema.dimensions) if view is None else None
+    shape = Shape.of(schema)
+    if view is None:
+        return _of_first(features, shape)
+    if view.pooled:
+        return _of_lengths(features)
+    if view.radius is not None:
+        return PAIRS if features == shape.pairs() else None
+    return _of_waves(features, shape) if view.waves else _of_ranks(features, shape, view.counts)
+
+
+def _of_paper(features: Features, dimensions: int) -> str | None:
+    count = len(features)
+    size = round((count + 1) ** (1.0 / dimensions))
+    full = size**dimensions == count + 1 and features == tensor(size, dimensions)
+    return LOWEST.format(count) if full or features == lowest(count, dimensions) else None
+
+
+def _of_first(features: Features, shape: Shape) -> str | None:
+    if shape.values and features == (pooled(2, shape.values),):
+        return SQUARE
+    found = (own for degree, own in ((1, MEANS), (2, LOW)) if features == tuple(shape.moments(degree)))
+    return next((with_shares(own, shape) for own in found), None)
+
+
+def _of_ranks(features: Features, shape: Shape, counts: int | None) -> str | None:
+    """Name cosines or soft counts of values, with the marks or without them."""
+    degrees = counts or max(feature.degree for feature in features)
+    own, purpose = degrees * len(shape.values), (COSINES if counts is None else SOFT_COUNTS).format(degrees)
+    # A folder of a stranger may name a degree and columns of which no list fits into memory.
+    if not own or len(features) not in (own, own + len(shape.marks)):
+        return None
+    known = tuple(shape.moments(degrees) if counts is None else shape.soft_counts(counts))
+    if features != known[: len(features)]:
+        return None
+    return purpose if len(features) == own else purpose + SHARES_AGAIN
+
+
+def _of_lengths(features: Features) -> str | None:
+    count = len(features)
+    return LENGTHS.format(count) if features == tuple(cosines_of_length(count)) else None
+
+
+def _of_waves(features: Features, shape: Shape) -> str | None:
+    """Name the shapes of all pairs, or of some: an update measures those that were chosen before, without a choice."""
+    if shape.waved and features == shape.waves():
+        return WAVED
+    chosen = _fours(features)
+    known = set(chosen)
+    every = _fours(shape.pairs_of_waves()) if shape.choosable else []
+    return CHOSEN.format(len(chosen)) if chosen == [four for four in every if four in known] else None
+
+
+def _fours(features: Features) -> list[Features]:
+    return [features[start : start + PRODUCTS] for start in range(0, len(features), PRODUCTS)]

@@ -9,6 +9,11 @@ from typing import Any
 
 from smoothsynth.errors import ReleaseError
 
+# A value takes more bytes in the files that are written, with its line and indentation; one of "[]," takes 70 in memory.
+_LEAST_VALUE = 8
+# Factors of terms of features of the rounds of a search are eight deep.
+_MOST_NESTED = 16
+
 
 def plain_file(folder: Path, name: str) -> Path:
     """Return a file of the folder; not one elsewhere, behind a link that leaves it, or that is no plain file."""
@@ -26,9 +31,12 @@ def read_text(folder: Path, name: str, *, most: int) -> str:
     if path.stat().st_size > most:
         raise ReleaseError(f"{name} is too large to be part of a release.")
     try:
-        return path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8")
     except (OSError, ValueError, MemoryError) as error:
         raise ReleaseError(f"{name} cannot be read as text in UTF-8.") from error
+    if sum(map(text.count, ",[{")) > most // _LEAST_VALUE:
+        raise ReleaseError(f"{name} has more values than a file of a release can have. It is not read.")
+    return text
 
 
 def parse(text: str, name: str) -> dict[str, Any]:
@@ -39,7 +47,18 @@ def parse(text: str, name: str) -> dict[str, Any]:
         raise ReleaseError(f"{name} cannot be read as JSON with finite numbers and without double keys.") from error
     if not isinstance(document, dict):
         raise ReleaseError(f"{name} must hold a JSON object.")
+    _check_nesting(document, name)
     return document
+
+
+def _check_nesting(document: dict[str, Any], name: str) -> None:
+    """Refuse values that lie deeper in each other than those of a release, level by level: no call is nested."""
+    level: list[Any] = [document]
+    for _ in range(_MOST_NESTED):
+        inner = (value for one in level for value in (one.values() if isinstance(one, dict) else one))
+        level = [value for value in inner if isinstance(value, (dict, list))]
+    if level:
+        raise ReleaseError(f"{name} must have values at most {_MOST_NESTED} deep in each other, and has deeper ones.")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

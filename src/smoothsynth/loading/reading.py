@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.loading.documents import MOST_CHARGES, read_measured, read_receipt
 from smoothsynth.loading.files import plain_file
+from smoothsynth.loading.reach import check_reach
 from smoothsynth.loading.rows import read_rows
 from smoothsynth.loading.shapes import CHARGE
 from smoothsynth.loading.sizes import check_sizes
@@ -40,6 +41,7 @@ def load(path: str | Path) -> Release:
         receipt = stated.receipt
         _check_spent(receipt, stated.facts["spent"])
         _check_agreement(receipt, measured)
+        check_reach(measured)
         _check_form(stated, measured)
         check_sizes(folder, receipt.schema, receipt.synthetic_rows)
         _check_hashes(folder, stated.facts["sha256"])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from smoothsynth.designs.purposes import LOWEST, is_purpose
+from smoothsynth.designs.purposes import purpose_of
 from smoothsynth.plan import CANDIDATES, FITS, METHODS
 from smoothsynth.release import CSV_FILE, MOMENTS_FILE, REPORT_FILE, ROWS_FILE
-from smoothsynth.sentences import fits
 from smoothsynth.synthesis.outcomes import is_outcome
 
 if TYPE_CHECKING:
@@ -46,16 +45,14 @@ def strange_sentences(stated: Stated, measured: Measured) -> Iterator[str]:
 
     The purposes of a search follow from its schema.
     """
-    fit, names = stated.facts["fit"], stated.receipt.schema.names
-    if not is_outcome(fit["outcome"], names, method=fit["method"], converged=fit["converged"]):
+    fit, schema = stated.facts["fit"], stated.receipt.schema
+    if not is_outcome(fit["outcome"], schema.names, method=fit["method"], converged=fit["converged"]):
         yield "The outcome of the fit must be one of the sentences that say how such a fit ended; it is another."
-    if any(fits(m.measurement.purpose, LOWEST) != (stated.facts["method"] == "paper") for m in measured.moments):
-        yield "The method of the receipt must be the one whose measurements these are; it is another."
     counted = any(m.measurement.view is not None and m.measurement.view.counts for m in measured.moments)
     if counted and (stated.facts["candidates"], fit["method"]) != ("model", "maximum entropy"):
         yield "Soft counts tell a model of the columns; the receipt names another way to make rows."
     if measured.subspace is not None and stated.facts["candidates"] != "ellipsoid":
         yield "Candidates of a release with a subspace must be those of its ellipsoid; the receipt names others."
     for number, noisy in enumerate(measured.moments, start=1):
-        if not is_purpose(noisy.measurement.purpose):
-            yield f"The purpose of measurement {number} must be one of a plan; it is another."
+        if noisy.measurement.purpose != purpose_of(noisy.measurement, schema, method=stated.facts["method"]):
+            yield f"The purpose of measurement {number} must be the one of such features in a plan; it is another."

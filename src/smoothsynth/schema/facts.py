@@ -15,6 +15,7 @@ from smoothsynth.schema.dates import Date, Datetime
 from smoothsynth.schema.intervals import Intervals
 from smoothsynth.schema.number import Integer, Number
 from smoothsynth.schema.truth import Boolean
+from smoothsynth.terminal import one_line
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -92,7 +93,7 @@ def check(name: object, column: object) -> None:
 
 def _column(name: str, facts: object) -> Column:
     if not isinstance(facts, dict):
-        raise SchemaError(f"Column {name!r} must be a section [columns.{name}] with type, lower and upper.")
+        raise SchemaError(f"Column {name!r} must be a section [columns.{one_line(name)}] with type, lower and upper.")
     kind = facts.get("type")
     if not isinstance(kind, str) or kind not in KINDS:
         raise SchemaError(f"Column {name!r} has type {shown(kind)}; it must be one of {', '.join(KINDS)}.")

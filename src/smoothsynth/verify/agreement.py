@@ -2,53 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from smoothsynth.moments import FULL_WEIGHT
+from smoothsynth.loading.reach import DEVIATIONS, check_reach
 from smoothsynth.synthesis.contradictions import contradictions, listed, remarks
 from smoothsynth.synthesis.outcomes import without_remarks
-from smoothsynth.verify.check import Check, verdict
+from smoothsynth.verify.check import Check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from smoothsynth.verify.evidence import Evidence
-
-# P(noise beyond 40 deviations) is below e^-50 for every mechanism.
-_FAR = 40.0
 
 
 def check_range(evidence: Evidence) -> list[Check]:
-    """Hold every released whole number against  |Z| <= n w + 40 deviations of its noise."""
-    problems, count = [], 0
-    counted = () if evidence.found is None else evidence.found.rounds
-    for i, noisy in enumerate((*counted, *evidence.moments, *evidence.earlier), start=1):
-        noise = _FAR * noisy.measurement.charge().deviation
-        most = [noisy.rows * weight + noise for weight in noisy.measurement.weights]
-        beyond = _beyond(noisy.integers, most)
-        count += len(noisy.integers)
-        if beyond:
-            problems.append(f"{beyond:,} sums of measurement {i} are beyond what rows and noise can reach.")
-    for levels in () if evidence.found is None else evidence.found.levels:
-        noise = _FAR * levels.measurement.charge().deviation
-        counts = [number for _, number in levels.counts]
-        count += len(counts)
-        if beyond := _beyond(counts, [levels.rows + noise] * len(counts)):
-            problems.append(f"{beyond:,} counts of levels are beyond what rows and noise can reach.")
-    if evidence.subspace is not None:
-        m = evidence.subspace.measurement
-        # Entries of a covariance are at most 1, directions have length 1 (up to the lattice).
-        most_product = (
-            1.01 * evidence.subspace.rows * FULL_WEIGHT * math.sqrt(m.dimensions) + _FAR * m.charge().deviation
-        )
-        products = [z for product in evidence.subspace.products for z in product]
-        count += len(products)
-        if beyond := _beyond(products, [most_product] * len(products)):
-            problems.append(f"{beyond:,} products of the subspace iteration are beyond what rows and noise can reach.")
-    return verdict(
-        "range", problems, f"{count:,} released sums are within what rows and {_FAR:g} deviations can reach."
-    )
+    """Hold every released whole number against what rows and noise can reach (smoothsynth.loading.reach)."""
+    words = f"{check_reach(evidence.measured):,} released sums are within what rows and {DEVIATIONS:g} deviations can reach."
+    return [Check("range", "passed", words)]
 
 
 def check_earlier(evidence: Evidence) -> list[Check]:
@@ -81,7 +49,3 @@ def check_rows_against_moments(evidence: Evidence) -> list[Check]:
         f"The rows contradict what was released about {listed(found)}. Of the first, {words} (in units of the cube)."
     )
     return [Check("moments", "warning", sentence)]
-
-
-def _beyond(integers: Iterable[int], most: list[float]) -> int:
-    return sum(abs(z) > bound for z, bound in zip(integers, most, strict=True))

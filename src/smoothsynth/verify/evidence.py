@@ -98,6 +98,8 @@ def read_evidence(path: str | Path) -> Evidence:
         raise ReleaseError(f"{folder} is not a whole release: {error}") from error
     except (OSError, ValueError) as error:
         raise ReleaseError(f"{folder} cannot be read: {getattr(error, 'strerror', 'it is not a path')}.") from error
+    except MemoryError as error:
+        raise ReleaseError(f"{folder} cannot be read: its receipt does not fit into memory.") from error
     measured = Measured("", (), None, (), None)
     table: pyarrow.Table = None
     unreadable: dict[str, str] = {}
