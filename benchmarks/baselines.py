@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from smoothsynth.privacy import gaussian_multiplier
+from smoothsynth.accounting.charges import gaussian_multiplier
 
 if TYPE_CHECKING:
     from collections.abc import Callable

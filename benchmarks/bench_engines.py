@@ -26,12 +26,12 @@ from rich.table import Table
 
 from benchmarks.bench_moments import _best as best
 from benchmarks.bench_moments import pass_against_multiply
-from smoothsynth.basis import term_feature, total_degree
-from smoothsynth.blas import one_thread
+from smoothsynth._threads import one_thread
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import term_feature, total_degree
+from smoothsynth.queries.transformation import View, knot_places
 from smoothsynth.schema import Number, Schema
-from smoothsynth.view import View, knot_places
 
 COLUMNS = 20
 GROUP = 2**17

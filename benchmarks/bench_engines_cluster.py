@@ -20,9 +20,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from smoothsynth.basis import total_degree
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import total_degree
 from smoothsynth.schema import Number, Schema
 
 COLUMNS, FILES = 20, 8

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import linprog
 
-from smoothsynth.basis import lowest
+from smoothsynth.queries.bases import lowest
 from smoothsynth.synthesis.computed_features import computed_features
 from smoothsynth.synthesis.linear_program import fit_linear_program
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy

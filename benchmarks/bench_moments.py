@@ -17,16 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothsynth.basis import total_degree
-from smoothsynth.blas import one_thread
+from smoothsynth._threads import one_thread
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import total_degree
 from smoothsynth.schema import Number, Schema
 
 _SCRIPT = """
 import json, re, resource, sys, time
 from pathlib import Path
-from smoothsynth.basis import total_degree
+from smoothsynth.queries.bases import total_degree
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.schema import Number, Schema

@@ -21,9 +21,9 @@ from rich.table import Table
 from benchmarks.metrics import Judge
 from smoothsynth.designs import auto, gaussian
 from smoothsynth.designs.focus import FOCUSES, Focus
-from smoothsynth.moments import NoisyMoments
 from smoothsynth.paper.datasets import DataSet, available, data_folder
 from smoothsynth.plan import plan
+from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.stages import Stages
 from smoothsynth.synthesis import looks
 from smoothsynth.synthesis.synthesise import rows_of_model

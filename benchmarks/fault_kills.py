@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import smoothsynth as ss
 from benchmarks.fault_site import Site, Tally
-from smoothsynth.private.ledger_file import LedgerFile
+from smoothsynth.accounting.ledger import LedgerFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHARGER = """
 import os, sys
 import smoothsynth as ss
-from smoothsynth.private.ledger_file import LedgerFile
+from smoothsynth.accounting.ledger import LedgerFile
 ledger, early = LedgerFile(sys.argv[1]), sys.argv[3] == "early"
 charge = ss.Charge("x", "discrete laplace", "l1", 1.0, 1e6, 1, 1e-5, None)
 os.write(1, b"go\\n")

@@ -15,7 +15,7 @@ import numpy as np
 
 import smoothsynth as ss
 from benchmarks.fault_site import PATIENCE, ROOT, Site, Tally
-from smoothsynth.private.ledger_file import LedgerFile
+from smoothsynth.accounting.ledger import LedgerFile
 
 if TYPE_CHECKING:
     from pathlib import Path

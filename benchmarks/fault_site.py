@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import smoothsynth as ss
-from smoothsynth.private.ledger_file import LedgerFile
+from smoothsynth.accounting.ledger import LedgerFile
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 120.0

@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.metrics import SIGMAS
+from smoothsynth.accounting.charges import gaussian_multiplier
 from smoothsynth.paper.datasets import available, data_folder
 from smoothsynth.paper.printed_tables import printed_table
 from smoothsynth.paper.queries import answers, random_queries, worst_errors
-from smoothsynth.privacy import gaussian_multiplier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

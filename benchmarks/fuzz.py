@@ -30,13 +30,13 @@ import numpy as np
 import pyarrow as pa
 
 import smoothsynth as ss
-from smoothsynth.basis import total_degree
 from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.private.draft import draft_schema
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import total_degree
 from smoothsynth.release import as_text
-from smoothsynth.schema.column import outside
+from smoothsynth.schema.encoding import outside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 import smoothsynth as ss
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.plan import plan
 from smoothsynth.private.discover import discover
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.table import open_table
 
 TOGETHER = 5

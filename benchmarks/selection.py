@@ -18,8 +18,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from smoothsynth.accounting.charges import gaussian_multiplier
 from smoothsynth.paper.datasets import available, data_folder
-from smoothsynth.privacy import gaussian_multiplier
 from smoothsynth.synthesis.denoising import denoise
 
 EPSILON, DELTA, SHARE = 1.0, 1e-10, 0.48

@@ -26,7 +26,7 @@ from rich.progress import track
 
 import smoothsynth as ss
 from benchmarks.ratios import Shown, parser, ratios, scores
-from smoothsynth.schema.value import to_unit
+from smoothsynth.schema.valued import to_unit
 
 if TYPE_CHECKING:
     import argparse

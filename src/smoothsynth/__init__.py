@@ -11,6 +11,8 @@ release.write("out/")
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth import adapters, federated
+from smoothsynth._version import VERSION as __version__
+from smoothsynth.accounting.charges import Budget, Charge
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.errors import (
     BudgetError,
@@ -27,12 +29,10 @@ from smoothsynth.loading import load
 from smoothsynth.paper.theory import theory
 from smoothsynth.pipeline import release
 from smoothsynth.plan import Plan, plan
-from smoothsynth.privacy import Budget, Charge
 from smoothsynth.release import Receipt, Release
 from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
 from smoothsynth.updates import UpdateCost, update, update_cost
 from smoothsynth.verify import Check, Verification, verify
-from smoothsynth.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from smoothsynth.adapters.scikit_learn import Synthesizer as Synthesizer

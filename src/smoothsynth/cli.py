@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from smoothsynth._version import VERSION
 from smoothsynth.cli_answer import answer
 from smoothsynth.cli_audit import audit
 from smoothsynth.cli_federated import federated
@@ -20,7 +21,6 @@ from smoothsynth.commands import EXIT_CODES, in_words, progress_bar, say, say_js
 from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.folder import why_not_new, write_whole
 from smoothsynth.terminal import never_fail_to_encode
-from smoothsynth.version import VERSION
 
 if TYPE_CHECKING:
     from smoothsynth.release import Release

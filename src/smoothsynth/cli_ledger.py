@@ -13,7 +13,7 @@ from smoothsynth.errors import LedgerError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from smoothsynth.private.statement import Statement
+    from smoothsynth.accounting.statement import Statement
 
 ledger = typer.Typer(
     no_args_is_help=True,
@@ -52,8 +52,8 @@ def set_total(
 
     Example:  **smoothsynth ledger set patients.ledger --epsilon 3 --delta 1e-6**
     """
-    from smoothsynth.privacy import Budget
-    from smoothsynth.private.ledger_file import LedgerFile
+    from smoothsynth.accounting.charges import Budget
+    from smoothsynth.accounting.ledger import LedgerFile
 
     total = Budget(epsilon, delta)
     if raised and (rows_per_person, pure_epsilon) != (None, None):
@@ -86,8 +86,8 @@ def show_ledger(
 
     Example:  **smoothsynth ledger show patients.ledger**
     """
-    from smoothsynth.private.ledger_file import LedgerFile
-    from smoothsynth.private.statement import rounded_up
+    from smoothsynth.accounting.ledger import LedgerFile
+    from smoothsynth.accounting.statement import rounded_up
 
     statement = LedgerFile(file).read()
     if as_json:
@@ -113,8 +113,8 @@ def export(
 
     Example:  **smoothsynth ledger export patients.ledger --format dp-accounting**
     """
-    from smoothsynth.private.accounting_events import accounting_events
-    from smoothsynth.private.ledger_file import LedgerFile
+    from smoothsynth.accounting.ledger import LedgerFile
+    from smoothsynth.accounting.statement import accounting_events
 
     if form not in FORMATS:
         raise LedgerError(f"The format must be one of {', '.join(FORMATS)}, not {form!r}.")
@@ -133,7 +133,7 @@ def export(
 def _charges_table(statement: Statement) -> Table:
     from rich.table import Table
 
-    from smoothsynth.private.statement import rounded_up
+    from smoothsynth.accounting.statement import rounded_up
 
     table = Table()
     for heading in ("when (UTC)", "release", "what", "noise", "cost"):

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.moments import FULL_WEIGHT
+from smoothsynth.accounting.charges import MOST_DELTA, exceeding_probability
 from smoothsynth.plan import Forecast, Plan
-from smoothsynth.privacy import MOST_DELTA, exceeding_probability
+from smoothsynth.queries.measurement import FULL_WEIGHT
 from smoothsynth.synthesis.model import empty_model
 from smoothsynth.terminal import as_text, one_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import Measurement
-    from smoothsynth.privacy import Charge
+    from smoothsynth.accounting.charges import Charge
+    from smoothsynth.queries.measurement import Measurement
 
 _FEWEST_POINTS, _MOST_POINTS = 1024, 4096
 _KERNEL_WIDTHS = (2.0, 4.0, 10.0)

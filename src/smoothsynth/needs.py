@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import PlanError
-from smoothsynth.moments import MOST_ROWS
 from smoothsynth.plan import plan
+from smoothsynth.queries.measurement import MOST_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

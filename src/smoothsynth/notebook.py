@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.schema import Category, Integer, Number
-from smoothsynth.schema.column import to_points
+from smoothsynth.schema.encoding import to_points
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from smoothsynth.accounting.charges import Budget
     from smoothsynth.plan import Plan
-    from smoothsynth.privacy import Budget
     from smoothsynth.release import Release
     from smoothsynth.schema import Column
 

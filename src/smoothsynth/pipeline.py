@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth._version import VERSION
+from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.errors import PlanError
 from smoothsynth.plan import Plan, check_choices, plan, plan_found
 from smoothsynth.private.discover import check_engine, discover
 from smoothsynth.private.engines.choose import open_engine, read_address
-from smoothsynth.private.ledger import Ledger
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.measure import measure
 from smoothsynth.private.sites.files import check_new
 from smoothsynth.private.sites.keys import read_key
@@ -22,18 +22,17 @@ from smoothsynth.stages import Stages
 from smoothsynth.synthesis.contradictions import remarks
 from smoothsynth.synthesis.sample import generator
 from smoothsynth.synthesis.synthesise import Synthesis, rows_of_model, synthesise
-from smoothsynth.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from smoothsynth.accounting.charges import Charge
+    from smoothsynth.accounting.ledger import Reservation
     from smoothsynth.discovery.found import Found
-    from smoothsynth.moments import NoisyMoments
-    from smoothsynth.privacy import Charge
     from smoothsynth.private.engine import Engine
-    from smoothsynth.private.ledger_file import Reservation
     from smoothsynth.private.table import Table
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.schema import Schema
     from smoothsynth.subspace import NoisySubspace
 

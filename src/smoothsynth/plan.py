@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsynth.accounting.charges import Budget, Charge, compose
 from smoothsynth.designs.auto import auto_design
 from smoothsynth.designs.focus import FOCUSES
 from smoothsynth.designs.paper import paper_design
 from smoothsynth.designs.shape import MOST_CHOSEN_FROM, Shape
 from smoothsynth.discovery.design import plan_discovery
 from smoothsynth.errors import PlanError
-from smoothsynth.moments import FULL_WEIGHT, MOST_ROWS, Measurement
-from smoothsynth.privacy import Budget, Charge, compose
+from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS, Measurement
 from smoothsynth.schema import Schema
-from smoothsynth.schema.closing import assumed
+from smoothsynth.schema.unresolved import assumed
 
 if TYPE_CHECKING:
     from smoothsynth.designs.design import Design

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth._version import VERSION
+from smoothsynth.accounting.charges import Budget, Charge, compose
 from smoothsynth.errors import ReleaseError
 from smoothsynth.folder import write_whole
-from smoothsynth.moments import MOST_ROWS, NoisyMoments
-from smoothsynth.privacy import Budget, Charge, compose
+from smoothsynth.queries.measurement import MOST_ROWS, NoisyMoments
 from smoothsynth.schema import Schema
-from smoothsynth.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

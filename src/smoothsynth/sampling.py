@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from smoothsynth.queries.transformation import View
     from smoothsynth.release import Release
     from smoothsynth.synthesis.model import Model
-    from smoothsynth.view import View
 
     Condition = Mapping[str, Any] | Callable[[pa.Table], Any]
 

@@ -14,8 +14,8 @@ from smoothsynth.synthesis.model import Model, empty_model
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from smoothsynth.moments import Measurement, NoisyMoments
     from smoothsynth.plan import Plan
+    from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
 
 @dataclass(frozen=True, slots=True, eq=False)

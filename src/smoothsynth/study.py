@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth.accounting.charges import Budget, Charge, compose
 from smoothsynth.errors import SmoothsynthError, StudyError
-from smoothsynth.moments import Measurement, NoisyMoments
-from smoothsynth.privacy import Budget, Charge, compose
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.schema import Schema
 
 if TYPE_CHECKING:

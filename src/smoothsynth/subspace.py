@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.lattice import LATTICE
-from smoothsynth.moments import FULL_WEIGHT, charge_for
+from smoothsynth.queries.bases import LATTICE
+from smoothsynth.queries.measurement import FULL_WEIGHT, charge_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth import privacy
+    from smoothsynth.accounting import charges as privacy
 
 
 @dataclass(frozen=True, slots=True)

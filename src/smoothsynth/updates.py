@@ -5,27 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth.accounting.charges import Budget, Charge, compose, gaussian_multiplier, split_epsilon, split_multiplier
+from smoothsynth.accounting.ledger import Ledger, LedgerFile
+from smoothsynth.accounting.statement import rounded_up
 from smoothsynth.errors import BudgetError, PlanError
 from smoothsynth.pipeline import carry_out, check_seed
 from smoothsynth.plan import Plan, plan
-from smoothsynth.privacy import Budget, Charge, compose, gaussian_multiplier, split_epsilon, split_multiplier
 from smoothsynth.private.engines.choose import open_engine, read_address
-from smoothsynth.private.ledger import Ledger
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.sites.answers import table_elsewhere
 from smoothsynth.private.sites.files import check_replaceable
 from smoothsynth.private.sites.keys import read_key
 from smoothsynth.private.sites.store import Keeping, Owner, read_store
-from smoothsynth.private.statement import rounded_up
 from smoothsynth.private.table import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from smoothsynth.moments import Measurement
     from smoothsynth.private.engine import Engine
     from smoothsynth.private.sites.store import Kept
+    from smoothsynth.queries.measurement import Measurement
     from smoothsynth.release import Release
 
     Progress = Callable[[str, int, int | None], None]

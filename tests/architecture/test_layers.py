@@ -12,15 +12,12 @@ ROOT = Path(smoothsynth.__file__).parent
 
 # A module sees those on earlier lines, and its own folder. Modules on one line do not see each other.
 LAYERS = [
-    ["errors", "version", "blas", "sentences", "terminal"],
-    ["commands"],
-    ["schema", "basis", "privacy", "folder", "lattice"],
-    ["soft_counts", "waves", "privacy_filter"],
-    ["sensitivity"],
-    ["view", "choice"],
-    ["moments"],
+    ["errors", "_version", "_threads", "terminal"],
+    ["commands", "folder"],
+    ["schema", "accounting"],
+    ["queries", "spreadsheet"],
     ["subspace", "discovery"],
-    ["designs", "study", "spreadsheet"],
+    ["designs", "study"],
     ["private", "synthesis", "plan", "release"],
     ["forecast", "needs", "loading", "stages", "answer", "sampling", "notebook"],
     ["pipeline", "verify", "sql", "report"],

@@ -13,13 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth.basis import term_feature, total_degree
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import app
 from smoothsynth.errors import DataError, EngineError, PlanError
 from smoothsynth.private.engines.dask import DaskEngine, open_engine
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import term_feature, total_degree
 
 dataframe = pytest.importorskip("dask.dataframe")
 delayed = pytest.importorskip("dask").delayed

@@ -17,14 +17,14 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth.basis import total_degree
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import app
 from smoothsynth.errors import DataError, PlanError
 from smoothsynth.private.engines import pieces
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.spark import SparkEngine
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import total_degree
 
 HOSTILE_TEXT = "SENTINELTEXT"
 SCHEMA = ss.Schema({"age": ss.Number(0, 120), "dose": ss.Number(-4, 4), "visits": ss.Integer(0, 20)})

@@ -21,7 +21,7 @@ import pyarrow as pa, pyarrow.parquet as pq
 import smoothsynth as ss
 from pyspark.sql import SparkSession
 from smoothsynth.private.engines import spark_watch
-from smoothsynth.private.ledger_file import LedgerFile
+from smoothsynth.accounting.ledger import LedgerFile
 
 folder = sys.argv[1]
 schema = ss.Schema({"age": ss.Number(0, 120)})

@@ -19,16 +19,16 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from smoothsynth.basis import Feature, lowest, pooled, tensor, term_feature, total_degree
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.moments import LATTICE as S
 from smoothsynth.private.engine import SealedSums
 from smoothsynth.private.engines.dask import DaskEngine
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.spark import SparkEngine
 from smoothsynth.private.table import Table, open_table
+from smoothsynth.queries.bases import Feature, lowest, pooled, tensor, term_feature, total_degree
+from smoothsynth.queries.measurement import LATTICE as S
+from smoothsynth.queries.transformation import KNOTS, PIECE, View
 from smoothsynth.schema import Integer, Number, Schema
-from smoothsynth.view import KNOTS, PIECE, View
 
 SCHEMA = Schema(
     {

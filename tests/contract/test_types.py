@@ -14,16 +14,16 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from smoothsynth.basis import Feature, pooled, term_feature
 from smoothsynth.errors import DataError
-from smoothsynth.lattice import LATTICE as S
-from smoothsynth.moments import Measurement
 from smoothsynth.private.engines.dask import DaskEngine
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.spark import SparkEngine
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import LATTICE as S
+from smoothsynth.queries.bases import Feature, pooled, term_feature
+from smoothsynth.queries.measurement import Measurement
+from smoothsynth.queries.transformation import KNOTS, View
 from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
-from smoothsynth.view import KNOTS, View
 
 SEX, WARD = ["female", "male", "NA"], [1, 2, 3, 70]
 DAYS = dt.date(2019, 3, 1), dt.date(2021, 11, 30)

@@ -61,10 +61,10 @@ def test_the_page_on_the_paper_names_much_code():
     ("text", "missing"),
     [
         ("`smoothsynth.paper.theory.theory`", []),
-        ("`smoothsynth.privacy.Budget.epsilon`", []),
-        ("`smoothsynth.privacy.Budget.gamma`", ["smoothsynth.privacy.Budget.gamma"]),
+        ("`smoothsynth.accounting.charges.Budget.epsilon`", []),
+        ("`smoothsynth.accounting.charges.Budget.gamma`", ["smoothsynth.accounting.charges.Budget.gamma"]),
         ("`smoothsynth.nowhere.at_all`", ["smoothsynth.nowhere.at_all"]),
-        ("    from smoothsynth.basis import lowest, highest", ["smoothsynth.basis.highest"]),
+        ("    from smoothsynth.queries.bases import lowest, highest", ["smoothsynth.queries.bases.highest"]),
         ("https://example.org/smoothsynth.git", []),
     ],
 )

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import smoothsynth as ss
-from smoothsynth.basis import total_degree
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import total_degree
 
 SENTINEL = "8675309.125"
 SCHEMA = ss.Schema({"age": ss.Number(0, 120), "income": ss.Number(0, 1e6), "visits": ss.Integer(0, 20)})

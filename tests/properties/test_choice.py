@@ -10,17 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsynth.basis import term_feature
-from smoothsynth.choice import PRODUCTS, PairChoice
+from smoothsynth.accounting.charges import MAXIMA, Charge, maxima_scale
 from smoothsynth.errors import BudgetError
-from smoothsynth.lattice import LATTICE
-from smoothsynth.moments import Measurement, coarse_sums
-from smoothsynth.privacy import MAXIMA, Charge, maxima_scale
 from smoothsynth.private.engines.kernel import Kernel
+from smoothsynth.queries.bases import LATTICE, WAVES, term_feature
+from smoothsynth.queries.measurement import Measurement, coarse_sums
+from smoothsynth.queries.selection import PRODUCTS, PairChoice
+from smoothsynth.queries.sensitivity import waves_l2
+from smoothsynth.queries.transformation import View
 from smoothsynth.schema import Number, Schema
-from smoothsynth.sensitivity import waves_l2
-from smoothsynth.view import View
-from smoothsynth.waves import WAVES
 
 NORMAL = NormalDist()
 SLOPE = math.sqrt(2.0 * math.pi) / 4.0

@@ -7,11 +7,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import smoothsynth as ss
-from smoothsynth.schema.column import as_numbers
-from smoothsynth.schema.constraints import broken
-from smoothsynth.schema.relations import Relation
-from smoothsynth.schema.whole_rows import near_solution, short_basis
-from smoothsynth.schema.whole_solutions import whole_solutions
+from smoothsynth.schema.constraints import Relation, broken
+from smoothsynth.schema.encoding import as_numbers
+from smoothsynth.schema.integer_points import near_solution, short_basis, whole_solutions
 from smoothsynth.synthesis.exact_rows import exact_rows
 from smoothsynth.synthesis.half_spaces import Polytope
 

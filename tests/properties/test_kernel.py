@@ -8,12 +8,12 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from smoothsynth.basis import Feature, evaluate
-from smoothsynth.moments import LATTICE as S
-from smoothsynth.moments import _rounding
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.engines.products import _CALL as CALL
 from smoothsynth.private.engines.products import recipe
+from smoothsynth.queries.bases import Feature, evaluate
+from smoothsynth.queries.measurement import LATTICE as S
+from smoothsynth.queries.measurement import _rounding
 from smoothsynth.schema import Integer, Number, Schema
 from smoothsynth.schema.cells import parse_cells
 

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsynth.basis import Feature, evaluate, term_feature
 from smoothsynth.errors import PlanError
-from smoothsynth.moments import FULL_WEIGHT, Measurement, NoisyMoments, check_marks
+from smoothsynth.queries.bases import Feature, evaluate, evaluate_counts, term_feature
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments, check_marks
+from smoothsynth.queries.sensitivity import Marks, l1_sensitivity, l2_sensitivity, linf_sensitivity
+from smoothsynth.queries.transformation import KNOTS, View
 from smoothsynth.schema import Category, Number, Schema
-from smoothsynth.sensitivity import Marks, l1_sensitivity, l2_sensitivity, linf_sensitivity
-from smoothsynth.soft_counts import evaluate_counts
-from smoothsynth.view import KNOTS, View
 
 # Coordinates: a value, a category of 3, a mark of its own, a category of 2, a value.
 GROUPS, MARK, VALUES = ((1, 2, 3), (5, 6)), 4, (0, 7)

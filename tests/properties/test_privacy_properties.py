@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from smoothsynth.errors import BudgetError
-from smoothsynth.privacy import (
+from smoothsynth.accounting.charges import (
     Charge,
     compose,
     cube_scale,
@@ -21,6 +20,7 @@ from smoothsynth.privacy import (
     split_epsilon,
     split_multiplier,
 )
+from smoothsynth.errors import BudgetError
 
 # A shared machine may stall; the properties are about values, not time.
 relaxed = settings(deadline=None)

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import smoothsynth as ss
+from smoothsynth.accounting.charges import Charge, gaussian_sigma, laplace_scale, split_delta, stable_threshold
 from smoothsynth.discovery.design import plan_discovery
 from smoothsynth.discovery.grids import CELLS, STEPS, grid_over
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.discovery.reach import reach
 from smoothsynth.discovery.search import Search
-from smoothsynth.moments import FULL_WEIGHT
 from smoothsynth.plan import plan
-from smoothsynth.privacy import Charge, gaussian_sigma, laplace_scale, split_delta, stable_threshold
-from smoothsynth.schema.intervals import Intervals
+from smoothsynth.queries.measurement import FULL_WEIGHT
+from smoothsynth.schema.category import Intervals
 
 CELLS_TO_TRY = [-7.0, -1.0, 0.0, 0.5, 3.0, 3e40, np.inf, -np.inf, np.nan]
 

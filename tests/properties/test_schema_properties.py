@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
-from smoothsynth.schema.instants import microseconds
-from smoothsynth.schema.logarithm import asinh, log
+from smoothsynth.schema.cells import microseconds
+from smoothsynth.schema.transform import asinh, log
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 POSITIVE = st.floats(min_value=5e-324, max_value=1.7e308)

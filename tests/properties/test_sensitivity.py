@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsynth.basis import evaluate, lowest, pooled, tensor, term_feature, total_degree
-from smoothsynth.sensitivity import l1_sensitivity, l2_sensitivity
+from smoothsynth.queries.bases import evaluate, lowest, pooled, tensor, term_feature, total_degree
+from smoothsynth.queries.sensitivity import l1_sensitivity, l2_sensitivity
 
 
 def largest_found(features, weights, power, tries=4000, seed=0):

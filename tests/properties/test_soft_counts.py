@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsynth.basis import Feature, term_feature
 from smoothsynth.errors import PlanError
-from smoothsynth.lattice import LATTICE as S
-from smoothsynth.moments import FULL_WEIGHT, Measurement
 from smoothsynth.private.engines.kernel import Kernel
+from smoothsynth.queries.bases import LATTICE as S
+from smoothsynth.queries.bases import MOST_COUNTS, Feature, count_values, split, term_feature
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
+from smoothsynth.queries.sensitivity import soft_counts_l1, soft_counts_l2
+from smoothsynth.queries.transformation import KNOTS, View
 from smoothsynth.schema import Number, Schema
-from smoothsynth.sensitivity import soft_counts_l1, soft_counts_l2
-from smoothsynth.soft_counts import MOST_COUNTS, count_values, split
-from smoothsynth.view import KNOTS, View
 
 D = 3
 UNIT = Schema({f"x{i}": Number(-1, 1) for i in range(D)})

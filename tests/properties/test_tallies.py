@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import smoothsynth as ss
-from smoothsynth.basis import Feature, term_feature
 from smoothsynth.private.engines import kernel as kernels
 from smoothsynth.private.engines.kernel import Kernel
-from smoothsynth.schema.intervals import Intervals
+from smoothsynth.queries.bases import Feature, term_feature
+from smoothsynth.schema.category import Intervals
 from smoothsynth.schema.schema import Schema
 
 CELLS = st.lists(

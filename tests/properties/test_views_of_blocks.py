@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsynth.basis import Feature, pooled, term_feature, total_degree
-from smoothsynth.moments import LATTICE as S
 from smoothsynth.private.engines.counting import only_counts
 from smoothsynth.private.engines.kernel import Kernel, Products
 from smoothsynth.private.engines.looking import Look
+from smoothsynth.queries.bases import Feature, pooled, term_feature, total_degree
+from smoothsynth.queries.measurement import LATTICE as S
+from smoothsynth.queries.transformation import KNOTS, View
 from smoothsynth.schema import Number, Schema
-from smoothsynth.view import KNOTS, View
 
 D = 3
 UNIT = Schema({f"x{i}": Number(-1, 1) for i in range(D)})

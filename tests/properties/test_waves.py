@@ -7,19 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsynth.basis import Feature, term_feature
 from smoothsynth.designs.shape import Shape
 from smoothsynth.errors import PlanError
-from smoothsynth.lattice import LATTICE as S
-from smoothsynth.moments import FULL_WEIGHT, Measurement
 from smoothsynth.private.engines.kernel import Kernel
+from smoothsynth.queries.bases import LATTICE as S
+from smoothsynth.queries.bases import WAVES, Feature, coordinate_of, term_feature, waves_of
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
+from smoothsynth.queries.sensitivity import waves_l1, waves_l2
+from smoothsynth.queries.transformation import KNOTS, View
 from smoothsynth.sampling import look_of
 from smoothsynth.schema import Category, Number, Schema
-from smoothsynth.sensitivity import waves_l1, waves_l2
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.looks import wave_view
-from smoothsynth.view import KNOTS, View
-from smoothsynth.waves import WAVES, coordinate_of, waves_of
 
 D = 4
 UNIT = Schema({f"x{i}": Number(-1, 1) for i in range(D)})

@@ -20,16 +20,19 @@ import numpy as np
 import pyarrow as pa
 
 import smoothsynth as ss
-from smoothsynth import choice, moments, pipeline
+from smoothsynth import pipeline
+from smoothsynth.accounting import ledger
+from smoothsynth.accounting.charges import compose
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.audit import adaptive, choosing, found, mechanisms, releases
 from smoothsynth.audit.case import Case, Finding
 from smoothsynth.audit.pairs import EDGE, pair
 from smoothsynth.audit.run import examine_all
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.loading import documents
-from smoothsynth.privacy import compose
-from smoothsynth.private import ledger, noise
-from smoothsynth.private.ledger import Ledger
+from smoothsynth.private import noise
+from smoothsynth.queries import measurement as moments
+from smoothsynth.queries import selection as choice
 from smoothsynth.release import as_text, sha256
 from smoothsynth.schema import cells
 from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, on_lattice

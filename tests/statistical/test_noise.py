@@ -19,8 +19,15 @@ import numpy as np
 import pytest
 from scipy.stats import beta, chi2, gamma
 
+from smoothsynth.accounting.charges import (
+    ball_deviation,
+    ball_scale,
+    cube_scale,
+    gaussian_sigma,
+    laplace_scale,
+    maxima_scale,
+)
 from smoothsynth.errors import BudgetError, PlanError
-from smoothsynth.privacy import ball_deviation, ball_scale, cube_scale, gaussian_sigma, laplace_scale, maxima_scale
 from smoothsynth.private import ball, noise
 
 FALSE_ALARM = 1e-7

@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.discovery import hull
 from smoothsynth.plan import plan
 from smoothsynth.private.discover import discover
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.table import open_table
 
 ROWS, COLUMNS = 20_000, 40

@@ -5,8 +5,8 @@ import math
 import pyarrow as pa
 
 import smoothsynth as ss
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.discovery.levels import LevelsMeasurement
-from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.measure import measure_levels
 from smoothsynth.private.table import open_table
 

@@ -13,9 +13,9 @@ from smoothsynth.answer.factors import BentTable, ChebyshevTable, feature_values
 from smoothsynth.answer.interval import frame_of, heavy_quantile, orthonormal, parts_of, quantile
 from smoothsynth.answer.knowledge import Knowledge, Stage, joint_surprise, knowledge_of
 from smoothsynth.answer.smoothness import chebyshev_coefficients, rough_column
-from smoothsynth.basis import term_feature
-from smoothsynth.moments import Measurement, NoisyMoments
-from smoothsynth.view import View
+from smoothsynth.queries.bases import term_feature
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
+from smoothsynth.queries.transformation import View
 
 
 @pytest.fixture(scope="module")

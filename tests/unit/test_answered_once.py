@@ -11,13 +11,13 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth import federated as fed
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.federated import verbs
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.sites.envelope import taken_apart
 from smoothsynth.private.sites.keys import read_key
 from smoothsynth.private.sites.record import AnswerRecord
 from smoothsynth.private.sites.requests import read_request, write_request
-from smoothsynth.view import View
+from smoothsynth.queries.transformation import View
 
 ROWS = 60
 TABLE = pa.table({"age": [float(k % 90) for k in range(ROWS)], "visits": [k % 7 for k in range(ROWS)]})

@@ -4,8 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from smoothsynth.basis import Feature, chebyshev, evaluate, lowest, pooled, tensor, term_feature, total_degree
 from smoothsynth.errors import PlanError
+from smoothsynth.queries.bases import Feature, chebyshev, evaluate, lowest, pooled, tensor, term_feature, total_degree
 
 
 def test_the_order_never_changes():

@@ -9,19 +9,19 @@ import pandas as pd
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.choice import PRODUCTS, PairChoice
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.designs.shape import Shape
 from smoothsynth.errors import BudgetError, PlanError
-from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.private import measure, noise
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
+from smoothsynth.queries.selection import PRODUCTS, PairChoice
+from smoothsynth.queries.transformation import View
 from smoothsynth.release import sha256
 from smoothsynth.sampling import look_of
 from smoothsynth.synthesis.model import empty_model
 from smoothsynth.synthesis.sample import generator
-from smoothsynth.view import View
 
 COLUMNS, ROWS = 8, 4_000
 SCHEMA = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})

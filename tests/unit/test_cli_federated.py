@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import app
-from smoothsynth.private.ledger_file import LedgerFile
 
 OUTSIDE, INSIDE = "8675309.125", "47.11235813"
 

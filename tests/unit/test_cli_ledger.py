@@ -6,10 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
+from smoothsynth.accounting.charges import compose, gaussian_sigma
+from smoothsynth.accounting.ledger import LedgerFile
+from smoothsynth.accounting.statement import rounded_down, rounded_up
 from smoothsynth.cli import app
-from smoothsynth.privacy import compose, gaussian_sigma
-from smoothsynth.private.ledger_file import LedgerFile
-from smoothsynth.private.statement import rounded_down, rounded_up
 
 
 def run(*arguments):

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth.cli import app
 from smoothsynth.release import sha256
-from smoothsynth.schema.relations import PublicMoment, Relation, parse_constraint
+from smoothsynth.schema.constraints import PublicMoment, Relation, parse_constraint
 from smoothsynth.synthesis.known_moments import public_values
 
 COLUMNS = {

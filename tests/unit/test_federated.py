@@ -13,18 +13,18 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth import federated as fed
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.federated import folder as folders
 from smoothsynth.federated import verbs
 from smoothsynth.private import measure as door
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.sites.answers import add_answers, table_elsewhere
 from smoothsynth.private.sites.envelope import seal
 from smoothsynth.private.sites.keys import read_key
 from smoothsynth.private.sites.requests import read_request, write_request
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.transformation import View
 from smoothsynth.study import Request, Study
-from smoothsynth.view import View
 
 ROWS = {"north": 700, "south": 400, "east": 900}
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}

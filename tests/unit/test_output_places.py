@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
+from smoothsynth.accounting.charges import Budget
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import app
-from smoothsynth.privacy import Budget
-from smoothsynth.private.ledger_file import LedgerFile
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
 

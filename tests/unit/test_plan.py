@@ -8,8 +8,8 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.designs import purposes
 from smoothsynth.designs.purposes import purpose_of
-from smoothsynth.moments import FULL_WEIGHT, Measurement
 from smoothsynth.needs import needed_epsilon, needed_rows
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
 
 
 def numbers(count):
@@ -256,7 +256,7 @@ def test_more_columns_than_can_be_measured():
 
 
 def test_a_measurement_is_one_mechanism_with_one_budget():
-    from smoothsynth.basis import lowest
+    from smoothsynth.queries.bases import lowest
 
     for wrong in (
         {"mechanism": "cube", "multiplier": 2.0},

@@ -10,8 +10,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
-from smoothsynth.errors import BudgetError, PlanError
-from smoothsynth.privacy import (
+from smoothsynth.accounting.charges import (
     NEIGHBOURS,
     Budget,
     Charge,
@@ -28,6 +27,7 @@ from smoothsynth.privacy import (
     split_epsilon,
     split_multiplier,
 )
+from smoothsynth.errors import BudgetError, PlanError
 
 NOT_NUMBERS = [True, "1", None, math.nan, math.inf, -math.inf, 1j, 10**400]
 NOT_POSITIVE = [*NOT_NUMBERS, 0, 0.0, -1.0]

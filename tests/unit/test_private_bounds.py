@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth import pipeline
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import app
 from smoothsynth.discovery.bounds import ROUNDS
-from smoothsynth.moments import FULL_WEIGHT
 from smoothsynth.private import measure as door
-from smoothsynth.private.ledger_file import LedgerFile
+from smoothsynth.queries.measurement import FULL_WEIGHT
 from smoothsynth.release import sha256
 
 ROWS = 4000

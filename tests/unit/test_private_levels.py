@@ -10,14 +10,13 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.discovery.levels import LONGEST_LEVEL, MOST_FOUND, LevelsMeasurement, NoisyLevels
 from smoothsynth.plan import plan, plan_found
-from smoothsynth.private.ledger import Ledger
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.measure import measure_levels
 from smoothsynth.private.table import open_table
 from smoothsynth.private.values import count_values
-from smoothsynth.schema.closing import with_levels
+from smoothsynth.schema.unresolved import with_levels
 
 ROWS = 4000
 OPEN = ss.Category("private")
@@ -237,7 +236,7 @@ def test_another_accountant_agrees_with_the_sum():
     pld = pytest.importorskip("dp_accounting.pld")
     from dp_accounting import dp_event
 
-    from smoothsynth.private.accounting_events import accounting_events
+    from smoothsynth.accounting.statement import accounting_events
 
     schema = ss.Schema({"x": OPEN, "age": ss.Number("private", "private"), "z": ss.Number(0, 1)})
     charges = plan(schema, 10**5, epsilon=1.0, delta=1e-6).charges

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.moments import NoisyMoments
+from smoothsynth.queries.measurement import NoisyMoments
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.private.table import open_table
-from smoothsynth.schema.column import outside
+from smoothsynth.schema.encoding import outside
 
 MIXED = ss.Schema(
     {

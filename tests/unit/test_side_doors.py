@@ -24,16 +24,15 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth import pipeline
-from smoothsynth.basis import total_degree
+from smoothsynth.accounting.charges import Budget
+from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.cli import app
 from smoothsynth.folder import write_whole
-from smoothsynth.privacy import Budget
 from smoothsynth.private import measure as door
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.ledger import Ledger
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import total_degree
 
 # Far outside the bounds, inside them, a text in a column of numbers, and a column that nobody may ask about.
 OUTSIDE, INSIDE, TEXT, NOTE = "8675309.125", "47.11235813", "SENTINELTEXT", "SENTINELNOTE"

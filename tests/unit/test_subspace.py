@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
 from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement
@@ -70,7 +70,7 @@ def test_no_neighbour_moves_the_product_more_than_the_bound(kind):
         for version in (points, other):
             import pyarrow as pa
 
-            from smoothsynth.basis import total_degree
+            from smoothsynth.queries.bases import total_degree
 
             table = open_table(pa.table({n: version[:, i] for i, n in enumerate(SCHEMA.names)}), SCHEMA)
             sums = LocalEngine().sums(table, total_degree(2, 6))

@@ -16,12 +16,12 @@ from rich.table import Table
 from typer.testing import CliRunner
 
 import smoothsynth as ss
+from smoothsynth.accounting.charges import Budget
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.statistics import Regression
 from smoothsynth.cli import app
 from smoothsynth.commands import progress_bar
-from smoothsynth.privacy import Budget
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.terminal import as_text, visible
 
 MARKUP = "o[red]q[/]:smile:"

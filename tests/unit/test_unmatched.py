@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import term_feature
-from smoothsynth.moments import FULL_WEIGHT, Measurement, NoisyMoments
+from smoothsynth.queries.bases import term_feature
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.independent import fit_independent
 from smoothsynth.synthesis.sample import generator

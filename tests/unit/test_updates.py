@@ -10,9 +10,9 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth import pipeline, updates
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.private import measure as door
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.sites.keys import read_key
 from smoothsynth.private.sites.store import read_store
 from smoothsynth.private.table import open_table

@@ -323,7 +323,7 @@ def test_a_csv_with_other_rows(make):
 
 def test_the_search_catches_a_bound_that_is_too_small(make, monkeypatch):
     """The recomputed bound is trusted by the other checks: if it were wrong, the search must say so."""
-    from smoothsynth.moments import Measurement
+    from smoothsynth.queries.measurement import Measurement
 
     folder = make()
     right = Measurement.sensitivity.fget

@@ -321,7 +321,7 @@ def test_a_purpose_is_quoted_without_what_a_terminal_would_obey(folder):
 
 def test_the_page_is_drawn_by_one_thread(whole, monkeypatch):
     """With two, sums of larger tables have other last digits."""
-    from smoothsynth import blas
+    from smoothsynth import _threads as blas
     from smoothsynth.report import contents
 
     get, set_ = blas._controls()

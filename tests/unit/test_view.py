@@ -5,13 +5,12 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import Feature, evaluate, total_degree
-from smoothsynth.lattice import LATTICE
-from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
-from smoothsynth.sensitivity import short_rows_l1, short_rows_l2
-from smoothsynth.view import KNOTS, View, knot_places
+from smoothsynth.queries.bases import LATTICE, Feature, evaluate, total_degree
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
+from smoothsynth.queries.sensitivity import short_rows_l1, short_rows_l2
+from smoothsynth.queries.transformation import KNOTS, View, knot_places
 
 SCHEMA = ss.Schema({name: ss.Number(-1, 1) for name in "abcd"})
 

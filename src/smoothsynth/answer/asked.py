@@ -17,7 +17,7 @@ from smoothsynth.answer.levels import levels_of, only_missing
 from smoothsynth.answer.smoothness import rough_column
 from smoothsynth.errors import PlanError
 from smoothsynth.schema import Boolean, Category, Integer, Number
-from smoothsynth.schema.value import from_unit
+from smoothsynth.schema.valued import from_unit
 from smoothsynth.terminal import one_line
 
 if TYPE_CHECKING:

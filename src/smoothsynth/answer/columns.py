@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.schema import Category
-from smoothsynth.schema.value import from_unit
+from smoothsynth.schema.valued import from_unit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from smoothsynth.lattice import LATTICE
-from smoothsynth.soft_counts import count_values
-from smoothsynth.waves import WAVES, waves_of
+from smoothsynth.queries.bases import LATTICE, WAVES, count_values, waves_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature
-    from smoothsynth.view import View
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.transformation import View
 
     Array = NDArray[np.float64]
 

@@ -13,10 +13,8 @@ import numpy as np
 
 from smoothsynth.answer.factors import BentTable, feature_values, table_of
 from smoothsynth.answer.strangeness import pair_strangeness
-from smoothsynth.basis import Feature
-from smoothsynth.lattice import LATTICE
+from smoothsynth.queries.bases import LATTICE, Feature, by_coordinates
 from smoothsynth.synthesis.sample import generator
-from smoothsynth.waves import by_coordinates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.answer.factors import FactorTable
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.release import Release
 
     Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ from smoothsynth.terminal import one_line
 
 if TYPE_CHECKING:
     from smoothsynth.schema import Schema
-    from smoothsynth.schema.column import Column as Described
+    from smoothsynth.schema.encoding import Column as Described
 
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 

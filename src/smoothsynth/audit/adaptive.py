@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.accounting.charges import Budget, gaussian_epsilon, gaussian_multiplier
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.audit import likelihood
 from smoothsynth.audit.case import Case
 from smoothsynth.audit.claim import Claim
 from smoothsynth.errors import BudgetError
-from smoothsynth.moments import charge_for
-from smoothsynth.privacy import Budget, gaussian_epsilon, gaussian_multiplier
 from smoothsynth.private import noise
-from smoothsynth.private.ledger import Ledger
+from smoothsynth.queries.measurement import charge_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from smoothsynth.accounting.charges import Charge
     from smoothsynth.audit.case import Looks
-    from smoothsynth.privacy import Charge
 
 # A delta large enough that an event of that size can be counted; the rule fails by more the smaller it is.
 TOTAL = Budget(2.0, 0.1)

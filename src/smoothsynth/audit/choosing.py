@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.accounting.charges import MAXIMA, Budget, Charge, gaussian_multiplier, maxima_scale, split_multiplier
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.audit import likelihood
 from smoothsynth.audit.case import Case
 from smoothsynth.audit.claim import Claim, claim_of
 from smoothsynth.audit.mechanisms import DELTA, EPSILON, GAUSSIAN_EPSILON, Remembering
 from smoothsynth.audit.pairs import pair
-from smoothsynth.basis import term_feature
-from smoothsynth.choice import PRODUCTS, PairChoice
-from smoothsynth.moments import Measurement
-from smoothsynth.privacy import MAXIMA, Budget, Charge, gaussian_multiplier, maxima_scale, split_multiplier
 from smoothsynth.private import noise
-from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.measure import measure
 from smoothsynth.private.table import open_table
-from smoothsynth.view import View
-from smoothsynth.waves import WAVES
+from smoothsynth.queries.bases import WAVES, term_feature
+from smoothsynth.queries.measurement import Measurement
+from smoothsynth.queries.selection import PRODUCTS, PairChoice
+from smoothsynth.queries.transformation import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

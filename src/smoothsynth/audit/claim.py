@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from smoothsynth.privacy import compose, gaussian_epsilon
+from smoothsynth.accounting.charges import compose, gaussian_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from smoothsynth.privacy import Charge
+    from smoothsynth.accounting.charges import Charge
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.accounting.charges import Budget
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.audit import likelihood, low_bits
 from smoothsynth.audit.case import Case
 from smoothsynth.audit.claim import claim_of
 from smoothsynth.audit.mechanisms import Remembering
-from smoothsynth.basis import term_feature
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.discovery.search import Search
-from smoothsynth.moments import Measurement
-from smoothsynth.privacy import Budget
-from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.measure import measure, measure_levels
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import term_feature
+from smoothsynth.queries.measurement import Measurement
 from smoothsynth.schema import Category, Number, Schema
 
 if TYPE_CHECKING:

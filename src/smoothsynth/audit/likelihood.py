@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.moments import FULL_WEIGHT
+from smoothsynth.queries.measurement import FULL_WEIGHT
 from smoothsynth.subspace import NoisySubspace, orthonormal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import Measurement
-    from smoothsynth.privacy import Charge
+    from smoothsynth.accounting.charges import Charge
+    from smoothsynth.queries.measurement import Measurement
     from smoothsynth.release import Release
 
     Array = NDArray[np.float64]

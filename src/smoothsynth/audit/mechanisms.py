@@ -7,34 +7,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsynth.accounting.charges import Budget, gaussian_multiplier
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.audit import likelihood, low_bits
 from smoothsynth.audit.case import Case
 from smoothsynth.audit.claim import Claim, claim_of
 from smoothsynth.audit.pairs import EDGE, pair, worst_pair
-from smoothsynth.basis import pooled, tensor, term_feature, total_degree
 from smoothsynth.designs.gaussian import FREE_SQUARE
 from smoothsynth.errors import SmoothsynthError
-from smoothsynth.moments import Measurement, charge_for, whole_weights
-from smoothsynth.privacy import Budget, gaussian_multiplier
 from smoothsynth.private import noise
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.measure import measure
 from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import WAVES, pooled, tensor, term_feature, total_degree
+from smoothsynth.queries.measurement import Measurement, charge_for, whole_weights
+from smoothsynth.queries.transformation import View, knot_places
 from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, orthonormal
-from smoothsynth.view import View, knot_places
-from smoothsynth.waves import WAVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from smoothsynth.accounting.charges import Charge
     from smoothsynth.audit.case import Looks
     from smoothsynth.audit.pairs import Pair
-    from smoothsynth.basis import Feature
-    from smoothsynth.privacy import Charge
     from smoothsynth.private.engine import SealedSums
     from smoothsynth.private.table import Table
+    from smoothsynth.queries.bases import Feature
 
 DELTA = 1e-6
 EPSILON = 2.0

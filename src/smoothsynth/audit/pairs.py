@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import Measurement
+    from smoothsynth.queries.measurement import Measurement
 
     Array = NDArray[np.float64]
 

@@ -21,8 +21,8 @@ from smoothsynth.errors import PlanError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from smoothsynth.accounting.charges import Budget
     from smoothsynth.designs.shape import Stages
-    from smoothsynth.privacy import Budget
     from smoothsynth.schema import Schema
 
 # Above this noise of the means, in half ranges, a first Gaussian stage cannot find the data within its bounds.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from smoothsynth.moments import Measurement
+    from smoothsynth.queries.measurement import Measurement
     from smoothsynth.subspace import SubspaceMeasurement
 
 

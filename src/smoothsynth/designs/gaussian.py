@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from smoothsynth.choice import PairChoice
+from smoothsynth.accounting.charges import gaussian_multiplier, split_multiplier
 from smoothsynth.designs.purposes import (
     CHOSEN,
     COSINES,
@@ -28,17 +28,17 @@ from smoothsynth.designs.shape import (
     pair_weights,
     with_waves,
 )
-from smoothsynth.moments import Measurement, whole_weights
-from smoothsynth.privacy import gaussian_multiplier, split_multiplier
-from smoothsynth.view import View
+from smoothsynth.queries.measurement import Measurement, whole_weights
+from smoothsynth.queries.selection import PairChoice
+from smoothsynth.queries.transformation import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from smoothsynth.basis import Feature
+    from smoothsynth.accounting.charges import Budget
     from smoothsynth.designs.focus import Focus
     from smoothsynth.designs.shape import Shape, Stages
-    from smoothsynth.privacy import Budget
+    from smoothsynth.queries.bases import Feature
 
 # A weight for T_2 beside x that costs nothing: (x_i, v T_2(x_i)) has L2 sensitivity 2 sqrt(d) for every
 # v^2 <= (11 + 5 sqrt 5)/32 (docs/proofs/sensitivity.md, section 4).

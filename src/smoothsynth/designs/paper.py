@@ -8,17 +8,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from smoothsynth.basis import lowest, tensor
+from smoothsynth.accounting.charges import gaussian_multiplier, split_epsilon, split_multiplier
 from smoothsynth.designs.design import Design
 from smoothsynth.designs.purposes import LOWEST
 from smoothsynth.errors import PlanError
-from smoothsynth.moments import Measurement
-from smoothsynth.privacy import gaussian_multiplier, split_epsilon, split_multiplier
+from smoothsynth.queries.bases import lowest, tensor
+from smoothsynth.queries.measurement import Measurement
 from smoothsynth.subspace import SubspaceMeasurement
 
 if TYPE_CHECKING:
-    from smoothsynth.basis import Feature
-    from smoothsynth.privacy import Budget
+    from smoothsynth.accounting.charges import Budget
+    from smoothsynth.queries.bases import Feature
     from smoothsynth.schema import Schema
 
 # The paper does not state the rank k and the iterations L of its subspace iteration.

@@ -8,19 +8,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from smoothsynth.basis import pooled
+from smoothsynth.accounting.charges import ball_deviation, cube_deviation, split_epsilon
 from smoothsynth.designs.purposes import COSINES, LENGTHS, MEANS, PAIRS, SOFT_COUNTS, SQUARE, WAVED, with_shares
 from smoothsynth.designs.shape import MOST_COUNTED, cosines_of_length, pair_weights, with_waves
-from smoothsynth.moments import FULL_WEIGHT, Measurement, whole_weights
-from smoothsynth.privacy import ball_deviation, cube_deviation, split_epsilon
-from smoothsynth.view import View
+from smoothsynth.queries.bases import pooled
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, whole_weights
+from smoothsynth.queries.transformation import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from smoothsynth.basis import Feature
     from smoothsynth.designs.focus import Focus
     from smoothsynth.designs.shape import Shape, Stages
+    from smoothsynth.queries.bases import Feature
 
 LENGTH_DEGREES = 3
 FEWEST_DEGREES, MOST_DEGREES, ROUGHNESS = 3, 24, 0.2

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smoothsynth.basis import lowest, pooled, tensor
-from smoothsynth.choice import PRODUCTS
 from smoothsynth.designs.shape import Shape, cosines_of_length
+from smoothsynth.queries.bases import lowest, pooled, tensor
+from smoothsynth.queries.selection import PRODUCTS
 
 if TYPE_CHECKING:
-    from smoothsynth.basis import Feature
-    from smoothsynth.moments import Measurement
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.measurement import Measurement
     from smoothsynth.schema import Schema
 
     Features = tuple[Feature, ...]

@@ -7,16 +7,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.basis import lowest, term_feature
-from smoothsynth.view import View
-from smoothsynth.waves import WAVES
+from smoothsynth.queries.bases import WAVES, lowest, term_feature
+from smoothsynth.queries.transformation import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from smoothsynth.basis import Feature
     from smoothsynth.designs.focus import Focus
-    from smoothsynth.moments import Measurement
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.measurement import Measurement
     from smoothsynth.schema import Schema
 
     Stages = list[tuple[str | None, Measurement]]

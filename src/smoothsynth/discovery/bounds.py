@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 from smoothsynth.discovery.grids import CELLS, STEPS, doubling_edges, grid_over
 from smoothsynth.discovery.hull import Counts, hull
 from smoothsynth.errors import DataError
-from smoothsynth.moments import FULL_WEIGHT
-from smoothsynth.schema.bounds import POWERS
-from smoothsynth.schema.closing import Searched, public_bounds, with_bounds
-from smoothsynth.schema.dates import CALENDAR
-from smoothsynth.schema.intervals import Intervals
+from smoothsynth.queries.measurement import FULL_WEIGHT
+from smoothsynth.schema.category import Intervals
+from smoothsynth.schema.date import CALENDAR
+from smoothsynth.schema.unresolved import Searched, public_bounds, with_bounds
+from smoothsynth.schema.valued import POWERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from smoothsynth.accounting.charges import Charge
     from smoothsynth.discovery.grids import Grid, Side
-    from smoothsynth.privacy import Charge
 
 ROUNDS = 3
 # Chances that noise alone makes a peak, over all columns of a round, and an outlier on one side of one column. In the first

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smoothsynth.discovery.bounds import ROUNDS, hidden_rows, needed_rows
-from smoothsynth.discovery.levels import LevelsMeasurement
-from smoothsynth.discovery.search import planned_rounds
-from smoothsynth.errors import PlanError
-from smoothsynth.privacy import (
+from smoothsynth.accounting.charges import (
     Budget,
     gaussian_epsilon,
     gaussian_multiplier,
@@ -17,11 +13,15 @@ from smoothsynth.privacy import (
     split_epsilon,
     split_multiplier,
 )
-from smoothsynth.schema.closing import open_bounds, open_levels
+from smoothsynth.discovery.bounds import ROUNDS, hidden_rows, needed_rows
+from smoothsynth.discovery.levels import LevelsMeasurement
+from smoothsynth.discovery.search import planned_rounds
+from smoothsynth.errors import PlanError
+from smoothsynth.schema.unresolved import open_bounds, open_levels
 
 if TYPE_CHECKING:
-    from smoothsynth.moments import Measurement
-    from smoothsynth.privacy import Charge
+    from smoothsynth.accounting.charges import Charge
+    from smoothsynth.queries.measurement import Measurement
     from smoothsynth.schema import Schema
 
 # The share of each round: the first must find anything at all.

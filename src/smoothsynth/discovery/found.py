@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from smoothsynth.discovery.levels import NoisyLevels
 from smoothsynth.discovery.search import Search
 from smoothsynth.errors import ReleaseError
-from smoothsynth.moments import NoisyMoments
+from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.schema import Schema
-from smoothsynth.schema.closing import closed, open_levels
+from smoothsynth.schema.unresolved import closed, open_levels
 
 if TYPE_CHECKING:
+    from smoothsynth.accounting.charges import Charge
     from smoothsynth.discovery.levels import LevelsMeasurement
-    from smoothsynth.moments import Measurement
-    from smoothsynth.privacy import Charge
+    from smoothsynth.queries.measurement import Measurement
     from smoothsynth.schema import Column
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from smoothsynth.schema.bounds import POWERS
+from smoothsynth.schema.valued import POWERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

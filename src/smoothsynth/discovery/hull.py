@@ -15,7 +15,7 @@ from smoothsynth.discovery.reach import reach
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from smoothsynth.privacy import Charge
+    from smoothsynth.accounting.charges import Charge
 
     # The chance to give an interval outside a peak [first, after) to be taken for one with rows by noise alone.
     Chance = Callable[[int, int, int], float]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth.accounting.charges import STABLE, Charge, laplace_scale, stable_threshold
 from smoothsynth.errors import DataError, ReleaseError
-from smoothsynth.privacy import STABLE, Charge, laplace_scale, stable_threshold
 from smoothsynth.schema.category import MOST_LEVELS
-from smoothsynth.schema.closing import with_levels
+from smoothsynth.schema.unresolved import with_levels
 
 if TYPE_CHECKING:
     from smoothsynth.schema import Category

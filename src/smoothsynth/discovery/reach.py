@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from smoothsynth.privacy import Charge
+    from smoothsynth.accounting.charges import Charge
 
 
 def reach(charge: Charge, terms: int, chance: float) -> int:

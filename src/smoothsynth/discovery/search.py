@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from smoothsynth.basis import term_feature
 from smoothsynth.discovery.bounds import ROUNDS, BoundsSearch
 from smoothsynth.discovery.grids import STEPS
-from smoothsynth.moments import Measurement
-from smoothsynth.schema.closing import open_bounds
-from smoothsynth.schema.intervals import Intervals
-from smoothsynth.schema.schema import Schema
+from smoothsynth.queries.bases import term_feature
+from smoothsynth.queries.measurement import Measurement
+from smoothsynth.schema import Schema
+from smoothsynth.schema.category import Intervals
+from smoothsynth.schema.unresolved import open_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.schema import Column
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import SmoothsynthError, StudyError
-from smoothsynth.moments import NoisyMoments
 from smoothsynth.plan import Plan, plan
 from smoothsynth.private.sites.files import check_new, write_new
 from smoothsynth.private.sites.requests import read_json, read_request
+from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.stages import Stages
 
 if TYPE_CHECKING:

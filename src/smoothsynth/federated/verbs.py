@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth._version import VERSION
+from smoothsynth.accounting.charges import Budget
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.errors import PlanError, StudyError
 from smoothsynth.federated.folder import (
     check_moments,
@@ -19,9 +22,7 @@ from smoothsynth.federated.folder import (
 )
 from smoothsynth.pipeline import check_seed, finish
 from smoothsynth.plan import plan
-from smoothsynth.privacy import Budget
 from smoothsynth.private.engines.choose import open_engine, read_address
-from smoothsynth.private.ledger import Ledger
 from smoothsynth.private.measure import measure
 from smoothsynth.private.sites import keys
 from smoothsynth.private.sites.accounts import StudyAccount
@@ -31,7 +32,6 @@ from smoothsynth.private.sites.record import AnswerRecord
 from smoothsynth.private.sites.requests import read_request, write_request
 from smoothsynth.private.table import open_table
 from smoothsynth.study import Request, Site, Study
-from smoothsynth.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

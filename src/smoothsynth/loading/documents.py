@@ -12,7 +12,7 @@ from smoothsynth.loading.files import parse, read_text
 from smoothsynth.loading.form import check_form
 from smoothsynth.loading.shapes import CHOICE, FOUND, MOMENTS, RECEIPT, SUBSPACE, check_shape
 from smoothsynth.loading.sizes import MOST_MOMENTS, MOST_RECEIPT
-from smoothsynth.moments import NoisyMoments
+from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.release import FORMAT, MOMENTS_FILE, RECEIPT_FILE, Receipt, moments_document
 from smoothsynth.subspace import NoisySubspace
 

@@ -15,7 +15,7 @@ from smoothsynth.errors import ReleaseError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from smoothsynth.moments import Measurement, NoisyMoments
+    from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
 # Budgets of a release and of its update differ by less; without a limit, noise would excuse sums of any size.
 _MOST_APART = 10_000.0

@@ -6,14 +6,14 @@ import math
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import ReleaseError
-from smoothsynth.moments import FULL_WEIGHT
+from smoothsynth.queries.measurement import FULL_WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from smoothsynth.discovery.levels import NoisyLevels
     from smoothsynth.loading.documents import Measured
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.subspace import NoisySubspace
 
     # Sums by the name of what they are, with the most that each can be.

@@ -14,15 +14,15 @@ from smoothsynth.loading.rows import read_rows
 from smoothsynth.loading.shapes import CHARGE
 from smoothsynth.loading.sizes import check_sizes
 from smoothsynth.loading.wording import strange_receipt, strange_sentences
-from smoothsynth.moments import MOST_ROWS, check_marks
+from smoothsynth.queries.measurement import MOST_ROWS, check_marks
 from smoothsynth.release import MOMENTS_FILE, ROWS_FILE, Receipt, Release, sha256
-from smoothsynth.schema.column import outside
+from smoothsynth.schema.encoding import outside
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from smoothsynth.accounting.charges import Charge
     from smoothsynth.loading.documents import Measured, Stated
-    from smoothsynth.privacy import Charge
 
 _NEAR = ("sensitivity", "scale")
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from smoothsynth import basis
 from smoothsynth.errors import DataError, PlanError
 from smoothsynth.paper import printed
 from smoothsynth.paper.mechanisms.domain import MOST_CELLS, Grid
 from smoothsynth.paper.subspace import printed_ellipsoid
+from smoothsynth.queries import bases as basis
 from smoothsynth.synthesis.candidates import grid_axis
 from smoothsynth.synthesis.grid_program import fit_grid_linear_program
 from smoothsynth.synthesis.linear_program import fit_linear_program

@@ -14,8 +14,8 @@ import numpy as np
 
 from smoothsynth.errors import DataError
 from smoothsynth.schema import Category, unknown_column
+from smoothsynth.schema.category import Intervals
 from smoothsynth.schema.cells import doubles, is_text, numbers_of, plain_values
-from smoothsynth.schema.intervals import Intervals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

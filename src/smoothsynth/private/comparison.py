@@ -9,7 +9,7 @@ import numpy as np
 
 from smoothsynth.errors import DataError
 from smoothsynth.private.table import open_table
-from smoothsynth.schema import bounds
+from smoothsynth.schema import valued
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +81,7 @@ def _unit_rows(table: Table) -> Array:
 
 def _curve(values: Array, schema: Schema, kernel: Kernel) -> Array:
     name, centres, width = kernel
-    places = bounds.to_unit(values.copy(), *schema.columns[name].bounds)  # type: ignore[union-attr]
+    places = valued.to_unit(values.copy(), *schema.columns[name].bounds)  # type: ignore[union-attr]
     return np.array([np.mean(np.exp(-(((places - centre) / width) ** 2))) for centre in centres])
 
 

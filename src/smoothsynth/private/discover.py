@@ -12,9 +12,9 @@ from smoothsynth.private.measure import measure, measure_levels
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from smoothsynth.accounting.ledger import Ledger
     from smoothsynth.discovery.design import Discovery
     from smoothsynth.private.engine import Engine
-    from smoothsynth.private.ledger import Ledger
     from smoothsynth.private.table import Table
 
     Progress = Callable[[str, int, int | None], None]

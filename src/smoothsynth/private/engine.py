@@ -13,9 +13,9 @@ from smoothsynth.errors import PlanError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from smoothsynth.basis import Feature
     from smoothsynth.private.table import Table
-    from smoothsynth.view import View
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.transformation import View
 
 # |B_r| <= 2^30 rows x 2^32 x the terms of a feature: far below 2^127. With one width for all, no length tells of a sum.
 SUM_BYTES = 16

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.basis import total_degree
 from smoothsynth.discovery.levels import MOST_FOUND, NoisyLevels
 from smoothsynth.errors import PlanError
-from smoothsynth.lattice import LATTICE
-from smoothsynth.moments import Measurement, NoisyMoments, check_marks, coarse_sums
 from smoothsynth.private import noise
 from smoothsynth.private.values import count_values
+from smoothsynth.queries.bases import LATTICE, total_degree
+from smoothsynth.queries.measurement import Measurement, NoisyMoments, check_marks, coarse_sums
 from smoothsynth.subspace import SubspaceMeasurement, on_lattice
 
 if TYPE_CHECKING:
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.choice import PairChoice
+    from smoothsynth.accounting.ledger import Ledger
     from smoothsynth.discovery.levels import LevelsMeasurement
     from smoothsynth.private.engine import Engine, SealedSums
-    from smoothsynth.private.ledger import Ledger
     from smoothsynth.private.table import Table
     from smoothsynth.private.values import SealedCounts
+    from smoothsynth.queries.selection import PairChoice
 
 
 def measure(

@@ -15,8 +15,8 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from smoothsynth.accounting.charges import ball_scale, cube_scale, gaussian_sigma, laplace_scale, maxima_scale
 from smoothsynth.errors import PlanError
-from smoothsynth.privacy import ball_scale, cube_scale, gaussian_sigma, laplace_scale, maxima_scale
 from smoothsynth.private.ball import draw_ball
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smoothsynth.basis import total_degree
 from smoothsynth.private.measure import measure_product
+from smoothsynth.queries.bases import total_degree
 from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, orthonormal
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from smoothsynth.accounting.ledger import Ledger
     from smoothsynth.private.engine import Engine
-    from smoothsynth.private.ledger import Ledger
     from smoothsynth.private.table import Table
 
 

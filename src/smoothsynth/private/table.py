@@ -9,9 +9,9 @@ import os
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from smoothsynth.errors import DataError, SmoothsynthError
-from smoothsynth.moments import MOST_ROWS
 from smoothsynth.private import frames, reading
 from smoothsynth.private.memory import room
+from smoothsynth.queries.measurement import MOST_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

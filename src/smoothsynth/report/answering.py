@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.answer import ask, asked, bounded, interval, knowledge, smoothness
-from smoothsynth.lattice import LATTICE
-from smoothsynth.view import KNOTS, evaluate_through
+from smoothsynth.queries.bases import LATTICE
+from smoothsynth.queries.transformation import KNOTS, evaluate_through
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.queries.transformation import View
     from smoothsynth.release import Release
-    from smoothsynth.view import View
 
     Array = NDArray[np.float64]
 

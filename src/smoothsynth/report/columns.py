@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.schema import Boolean, Category, Integer, Number, bounds
-from smoothsynth.schema.value import from_unit
+from smoothsynth.schema import Boolean, Category, Integer, Number, valued
+from smoothsynth.schema.valued import from_unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,7 +106,7 @@ def own_units(release: Release, name: str) -> Array:
 
 def places(values: Array, column: Number | Integer | Boolean) -> Array:
     """Return values in their own units as places between the bounds."""
-    return bounds.to_unit(values.copy(), *column.bounds)
+    return valued.scale_to_unit(values.copy(), *column.bounds)
 
 
 def shapes(release: Release, most: int) -> tuple[Shape, ...]:

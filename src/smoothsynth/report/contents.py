@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.blas import one_thread
+from smoothsynth._threads import one_thread
 from smoothsynth.release import MOMENTS_FILE, ROWS_FILE, Release, sha256
 from smoothsynth.report.answering import answering
 from smoothsynth.report.columns import Plain, Shape, others, shapes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.report.columns import own_units
-from smoothsynth.schema.value import to_unit
+from smoothsynth.schema.valued import to_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,9 +12,9 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth._version import VERSION
 from smoothsynth.release import as_script_data
 from smoothsynth.report import sections
-from smoothsynth.version import VERSION
 
 if TYPE_CHECKING:
     from smoothsynth.report.contents import Contents

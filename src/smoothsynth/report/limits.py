@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.lattice import LATTICE
+from smoothsynth.queries.bases import LATTICE, coordinate_of
 from smoothsynth.report.correlations import VISIBLE, Correlations
-from smoothsynth.waves import coordinate_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.release import Release
 
 _MOST_NAMES = 6

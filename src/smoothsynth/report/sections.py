@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.accounting.charges import exceeding_probability
 from smoothsynth.answer.expression import FUNCTIONS
-from smoothsynth.privacy import exceeding_probability
 from smoothsynth.report import closing
 from smoothsynth.report.owner import NOT_FOR_RELEASE
 from smoothsynth.report.tables import MINUS, count, figure, table

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from smoothsynth.privacy import Charge
+    from smoothsynth.accounting.charges import Charge
     from smoothsynth.release import Release
 
 _NOISE = {

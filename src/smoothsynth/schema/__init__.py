@@ -9,12 +9,10 @@ it is ever read from the data.
 """
 
 from smoothsynth.schema.category import Category
-from smoothsynth.schema.column import Column, Measure
-from smoothsynth.schema.dates import Date, Datetime
-from smoothsynth.schema.facts import WHY_PUBLIC
-from smoothsynth.schema.number import Integer, Number
-from smoothsynth.schema.schema import Schema, unknown_column
-from smoothsynth.schema.truth import Boolean
+from smoothsynth.schema.date import Date, Datetime
+from smoothsynth.schema.encoding import Column, Measure
+from smoothsynth.schema.number import Boolean, Integer, Number
+from smoothsynth.schema.schema import WHY_PUBLIC, Schema, unknown_column
 
 __all__ = [
     "WHY_PUBLIC",

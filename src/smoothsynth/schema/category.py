@@ -1,4 +1,11 @@
-"""Columns with a few known values: one coordinate for each level, 1 where the row has it."""
+"""Category; intervals as one-hot levels.
+
+Columns with a few known values: one coordinate for each level, 1 where the row has it.
+
+Which of some public intervals a number lies in: one coordinate for each interval, as for the levels of a category.
+
+Only for looking for bounds (smoothsynth.discovery): such a column is measured and never released.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.schema import bounds, cells
-from smoothsynth.schema.instants import MISSING, microseconds
+from smoothsynth.schema import cells, valued
+from smoothsynth.schema.cells import MISSING, microseconds
 from smoothsynth.schema.texts import level_key, level_text, moment_text, number_text
+from smoothsynth.schema.valued import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
+
 
 MOST_LEVELS = 256
 Level = str | int
@@ -53,18 +62,18 @@ class Category:
     @property
     def roles(self) -> tuple[str, ...]:
         """What each coordinate is."""
-        return () if self.levels == bounds.PRIVATE else ("level",) * len(self.levels)
+        return () if self.levels == valued.PRIVATE else ("level",) * len(self.levels)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The levels as text, without white space around them."""
-        known = [self.other] * (self.other is not None) if self.levels == bounds.PRIVATE else self.levels
+        known = [self.other] * (self.other is not None) if self.levels == valued.PRIVATE else self.levels
         return tuple(str(level).strip() for level in known)
 
     def problem(self) -> str | None:
         """Say what is wrong with the levels, in words, or None."""
         found = self._open_problem() if isinstance(self.levels, str) else self._levels_problem()
-        return found or bounds.flag_problem(self.nullable)
+        return found or valued.flag_problem(self.nullable)
 
     def _levels_problem(self) -> str | None:
         if not isinstance(self.levels, tuple) or not 2 <= len(self.levels) <= MOST_LEVELS:
@@ -76,18 +85,18 @@ class Category:
         if len(set(self.texts)) < len(self.levels):
             return "levels must differ, by more than white space around them"
         if self.other is not None and (type(self.other) is not type(self.levels[0]) or self.other not in self.levels):
-            return f"other = {bounds.shown(self.other)} must be one of the levels; add it to them"
+            return f"other = {valued.shown(self.other)} must be one of the levels; add it to them"
         return None
 
     def _open_problem(self) -> str | None:
-        if self.levels != bounds.PRIVATE:
+        if self.levels != valued.PRIVATE:
             known = (
-                f'a list of 2 to {MOST_LEVELS} texts or whole numbers, or "{bounds.PRIVATE}" to be found and paid for'
+                f'a list of 2 to {MOST_LEVELS} texts or whole numbers, or "{valued.PRIVATE}" to be found and paid for'
             )
-            return f"levels must be {known}, not {bounds.shown(self.levels)}"
+            return f"levels must be {known}, not {valued.shown(self.levels)}"
         if self.other is None or (isinstance(self.other, str) and _writable(self.other)):
             return None
-        return f"other = {bounds.shown(self.other)} must be a text, beside levels that are private"
+        return f"other = {valued.shown(self.other)} must be a text, beside levels that are private"
 
     def facts(self) -> dict[str, Any]:
         """Return what a schema file says of this column."""
@@ -210,3 +219,39 @@ def _texts(values: pa.Array) -> list[str | None]:
     if cells.is_text(values.type):
         values = cells.trimmed(compute.cast(values, pa.string()))
     return compute.cast(values, pa.string()).to_pylist()
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """The intervals (-inf, e_0), [e_0, e_1), ..., [e_m, inf) of a column of some kind; a missing cell lies in none."""
+
+    edges: tuple[float, ...]
+    kind: str
+
+    nullable = True
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates: one for each interval."""
+        return len(self.edges) + 1
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What each coordinate is."""
+        return ("level",) * self.dimensions
+
+    def problem(self) -> str | None:
+        """Say what is wrong with the edges, in words, or None."""
+        rising = all(low < high for low, high in zip(self.edges, self.edges[1:], strict=False))
+        return None if self.edges and rising else "the edges of intervals must rise"
+
+    def facts(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"type": "intervals", "kind": self.kind, "edges": list(self.edges)}
+
+    def codes(self, values: Any) -> NDArray[np.int16]:
+        """Return the place of each cell among the intervals, -1 for a missing one."""
+        numbers = plain(values, self.kind)
+        places = np.searchsorted(np.array(self.edges), numbers, side="right").astype(np.int16)
+        places[np.isnan(numbers)] = -1
+        return places

@@ -1,4 +1,9 @@
-"""Columns of numbers between two public bounds."""
+"""Columns of numbers, of integers and of truth values.
+
+Columns of numbers between two public bounds.
+
+Columns of true and false.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.schema import bounds, value
+from smoothsynth.schema import valued
 from smoothsynth.schema.transform import NAMES, open_transform_problem, transform_of, transform_problem
 
 if TYPE_CHECKING:
@@ -45,17 +50,17 @@ class Number:
     @property
     def dimensions(self) -> int:
         """The number of coordinates: the value, and whether it is missing."""
-        return value.dimensions(self)
+        return valued.dimensions(self)
 
     @property
     def roles(self) -> tuple[str, ...]:
         """What each coordinate is."""
-        return value.roles(self)
+        return valued.roles(self)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The two bounds as doubles."""
-        return bounds.span(self.lower, self.upper)
+        return valued.span(self.lower, self.upper)
 
     @property
     def map(self) -> Transform | None:
@@ -67,11 +72,11 @@ class Number:
 
     def problem(self) -> str | None:
         """Say what is wrong with the facts, in words, or None."""
-        found = bounds.bounds_problem(self.lower, self.upper) or bounds.flag_problem(self.nullable)
+        found = valued.bounds_problem(self.lower, self.upper) or valued.flag_problem(self.nullable)
         if found:
             return found
-        if bounds.PRIVATE in (self.lower, self.upper):
-            return bounds.search_problem(self.lower, self.upper, self.kind) or open_transform_problem(
+        if valued.PRIVATE in (self.lower, self.upper):
+            return valued.search_problem(self.lower, self.upper, self.kind) or open_transform_problem(
                 self.transform, lower=self.lower, scale=self.scale, quantiles=self.quantiles
             )
         lower, upper = self.bounds
@@ -79,15 +84,15 @@ class Number:
 
     def facts(self) -> dict[str, Any]:
         """Return what a schema file says of this column."""
-        return value.facts(self, self.lower, self.upper)
+        return valued.facts(self, self.lower, self.upper)
 
     def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Map values to the cube, x = (v - centre) / half width; a missing value goes to the centre."""
-        return value.to_unit(value.plain(values, self.kind), self)
+        return valued.to_unit(valued.plain(values, self.kind), self)
 
     def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map a coordinate back to the column's own units, inside the bounds."""
-        return value.from_unit(unit, self)
+        return valued.from_unit(unit, self)
 
     def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move a coordinate to the nearest one that the column can take."""
@@ -120,17 +125,17 @@ class Integer:
     @property
     def dimensions(self) -> int:
         """The number of coordinates: the value, and whether it is missing."""
-        return value.dimensions(self)
+        return valued.dimensions(self)
 
     @property
     def roles(self) -> tuple[str, ...]:
         """What each coordinate is."""
-        return value.roles(self)
+        return valued.roles(self)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The two bounds as doubles."""
-        return bounds.span(self.lower, self.upper)
+        return valued.span(self.lower, self.upper)
 
     @property
     def map(self) -> Transform | None:
@@ -142,7 +147,7 @@ class Integer:
 
     def problem(self) -> str | None:
         """Say what is wrong with the facts, in words, or None."""
-        found = bounds.bounds_problem(self.lower, self.upper) or bounds.flag_problem(self.nullable)
+        found = valued.bounds_problem(self.lower, self.upper) or valued.flag_problem(self.nullable)
         if found:
             return found
         known = [b for b in (self.lower, self.upper) if isinstance(b, (int, float))]
@@ -151,7 +156,7 @@ class Integer:
         if not all(-(2**53) <= b <= 2**53 for b in known):
             return "whole numbers beyond 2^53 cannot be told apart: use type number"
         if len(known) < 2:
-            return bounds.search_problem(self.lower, self.upper, self.kind) or open_transform_problem(
+            return valued.search_problem(self.lower, self.upper, self.kind) or open_transform_problem(
                 self.transform, lower=self.lower, scale=self.scale, known=NAMES[:2]
             )
         lower, upper = self.bounds
@@ -159,27 +164,80 @@ class Integer:
 
     def facts(self) -> dict[str, Any]:
         """Return what a schema file says of this column."""
-        lower, upper = (b if b == bounds.PRIVATE else int(b or 0) for b in (self.lower, self.upper))
-        return value.facts(self, lower, upper)
+        lower, upper = (b if b == valued.PRIVATE else int(b or 0) for b in (self.lower, self.upper))
+        return valued.facts(self, lower, upper)
 
     def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Map values to the cube, as for a number."""
-        return value.to_unit(value.plain(values, self.kind), self)
+        return valued.to_unit(valued.plain(values, self.kind), self)
 
     def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.int64]:
         """Map a coordinate back to the nearest whole number inside the bounds."""
-        return value.whole_from_unit(unit, self).astype(np.int64)
+        return valued.whole_from_unit(unit, self).astype(np.int64)
 
     def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move a coordinate to that of the nearest whole number."""
-        return value.to_unit(value.whole_from_unit(unit, self), self)
+        return valued.to_unit(valued.whole_from_unit(unit, self), self)
 
     def levels(self, most: int) -> NDArray[np.float64] | None:
         """Return the coordinates of the whole numbers between the bounds if there are at most `most`."""
-        return value.whole_levels(self, most)
+        return valued.whole_levels(self, most)
 
     def arrow_type(self) -> pa.DataType:
         """Return the type of the column in a release."""
         import pyarrow as pa
 
         return pa.int64()
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """A column of true and false: one coordinate, -1 for false and +1 for true."""
+
+    _: KW_ONLY
+    nullable: bool = False
+
+    kind = "boolean"
+    lower, upper = 0, 1
+    bounds = (0.0, 1.0)
+    map = None
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates: the value, and whether it is missing."""
+        return valued.dimensions(self)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What each coordinate is."""
+        return valued.roles(self)
+
+    def problem(self) -> str | None:
+        """Say what is wrong with the facts, in words, or None."""
+        return valued.flag_problem(self.nullable)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a schema file says of this column."""
+        return {"type": self.kind, **({"nullable": True} if self.nullable else {})}
+
+    def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Map false to -1 and true to +1; what is neither counts as false, or, if nullable, goes to the centre."""
+        return valued.to_unit(valued.plain(values, self.kind), self)
+
+    def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Map a coordinate to the nearer of false and true."""
+        return np.asarray(unit > 0.0)
+
+    def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Move a coordinate to the nearer of -1 and +1."""
+        return np.where(unit > 0.0, 1.0, -1.0)
+
+    def levels(self, most: int) -> NDArray[np.float64] | None:
+        """Return the two coordinates."""
+        return np.array([-1.0, 1.0]) if most >= 2 else None
+
+    def arrow_type(self) -> pa.DataType:
+        """Return the type of the column in a release."""
+        import pyarrow as pa
+
+        return pa.bool_()

@@ -1,7 +1,15 @@
-"""The schema of a table: its columns by name, their coordinates of the cube, and what is known of those."""
+"""A schema, and its form as a TOML file or a dictionary.
+
+Schemas as plain values and as text (TOML): what a schema file may say, and what it says of a schema.
+
+The schema of a table: its columns by name, their coordinates of the cube, and what is known of those.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import SchemaError
-from smoothsynth.schema import column as columns_
-from smoothsynth.schema import facts as facts_
-from smoothsynth.schema.category import Category
+from smoothsynth.schema import encoding as columns_
+from smoothsynth.schema.category import Category, Intervals
 from smoothsynth.schema.constraints import checked_texts, read_constraints
-from smoothsynth.schema.intervals import Intervals
+from smoothsynth.schema.date import Date, Datetime
+from smoothsynth.schema.encoding import KINDS
+from smoothsynth.schema.number import Boolean, Integer, Number
+from smoothsynth.schema.valued import shown
+from smoothsynth.terminal import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +34,102 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from smoothsynth.schema.column import Column
     from smoothsynth.schema.constraints import Constraints
+    from smoothsynth.schema.encoding import Column
+
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+WHY_PUBLIC = (
+    "Bounds are public knowledge (a code book, a law, the range of an instrument), never the smallest and "
+    'largest value of the data: those belong to single persons. A bound that nobody knows can be "private": a release finds '
+    "it, at a cost."
+)
+WHY_PUBLIC_LEVELS = (
+    "Levels are public knowledge (a code book, a form), never the values found in the data: a rare one belongs to a "
+    "single person."
+)
+
+
+def read(document: object) -> dict[str, Column]:
+    """Return the columns of {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
+    if not isinstance(document, dict):
+        raise SchemaError(f'A schema must be {{"columns": ...}}; it is a {type(document).__name__}.')
+    extra = sorted(map(repr, set(document) - {"columns", "constraints"}))
+    if extra:
+        raise SchemaError(
+            f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, and above them constraints = [...]."
+        )
+    columns = document.get("columns")
+    if not isinstance(columns, dict) or not columns:
+        raise SchemaError('No columns. Describe each as [columns.NAME] with type = "number", lower and upper.')
+    return {name: _column(name, facts) for name, facts in columns.items()}
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Return the plain values of a schema file."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = f"This is not a valid schema file (TOML): {error}."
+    raise SchemaError(problem)
+
+
+def write(columns: Mapping[str, Column], constraints: Sequence[str] = ()) -> str:
+    """Return the text of a schema file."""
+    parts = [f"# {WHY_PUBLIC}\n"]
+    if constraints:
+        parts.append(f"constraints = {_toml(list(constraints))}\n")
+    for name, column in columns.items():
+        lines = [f"{key} = {_toml(value)}" for key, value in column.facts().items()]
+        parts.append(f"[columns.{_toml(name)}]\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def check(name: object, column: object) -> None:
+    """Refuse a column that is not well described."""
+    if not isinstance(name, str) or not name:
+        raise SchemaError(f"A column name must be a text that is not empty; {name!r:.80} is not.")
+    if not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise SchemaError(f"A column name must be text that UTF-8 can write; {name!r:.80} is not.")
+    if not isinstance(column, (Number, Integer, Category, Boolean, Date, Datetime, Intervals)):
+        raise SchemaError(
+            f"Column {name!r} must be described by Number(lower, upper), Integer(lower, upper), Category(levels), Boolean(), "
+            "Date(lower, upper) or Datetime(lower, upper)."
+        )
+    problem = column.problem()
+    if problem:
+        raise SchemaError(
+            f"Column {name!r}: {problem}. {WHY_PUBLIC_LEVELS if column.kind == 'category' else WHY_PUBLIC}"
+        )
+
+
+def _column(name: str, facts: object) -> Column:
+    if not isinstance(facts, dict):
+        raise SchemaError(f"Column {name!r} must be a section [columns.{one_line(name)}] with type, lower and upper.")
+    kind = facts.get("type")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise SchemaError(f"Column {name!r} has type {shown(kind)}; it must be one of {', '.join(KINDS)}.")
+    known = [field.name for field in dataclasses.fields(KINDS[kind])]
+    extra = sorted(map(repr, set(facts) - {"type", *known}))
+    if extra:
+        raise SchemaError(f"Column {name!r} has an unknown key {extra[0]:.80}; known are type, {', '.join(known)}.")
+    options: dict[str, Any] = {key: value for key, value in facts.items() if key != "type"}
+    return KINDS[kind](**options)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return repr(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +154,7 @@ class Schema:
         if not self.columns:
             raise SchemaError("A schema needs at least one column; it has none. Add a [columns.NAME] section.")
         for name, column in self.columns.items():
-            facts_.check(name, column)
+            check(name, column)
         offsets, start = {}, 0
         for name, column in self.columns.items():
             offsets[name] = slice(start, start + column.dimensions)
@@ -157,12 +262,12 @@ class Schema:
     @classmethod
     def parse(cls, text: str) -> Schema:
         """Read a schema from the text of a schema file."""
-        return cls.from_facts(facts_.parse(text))
+        return cls.from_facts(parse(text))
 
     @classmethod
     def from_facts(cls, document: Mapping[str, Any]) -> Schema:
         """Build a schema from {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}, "constraints": [...]}."""
-        return cls(facts_.read(document), document.get("constraints", ()))
+        return cls(read(document), document.get("constraints", ()))
 
     def facts(self) -> dict[str, Any]:
         """Return the schema as plain values; the inverse of `from_facts`."""
@@ -171,7 +276,7 @@ class Schema:
 
     def to_toml(self) -> str:
         """Write the schema as the text of a schema file."""
-        return facts_.write(self.columns, self.constraints)
+        return write(self.columns, self.constraints)
 
     def save(self, path: str | Path) -> None:
         """Write a schema file."""

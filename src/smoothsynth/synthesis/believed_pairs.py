@@ -13,7 +13,7 @@ from smoothsynth.synthesis.denoising import denoise
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
 
     Array = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature
+    from smoothsynth.queries.bases import Feature
     from smoothsynth.synthesis.entropy_dual import CandidateFeatures
 
     Array = NDArray[np.float64]

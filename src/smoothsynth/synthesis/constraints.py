@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.schema import Measure, Schema
-    from smoothsynth.schema.relations import PublicMoment
+    from smoothsynth.schema.constraints import PublicMoment
 
     Array = NDArray[np.float64]
 

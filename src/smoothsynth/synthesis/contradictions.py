@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.queries.bases import coordinate_of
 from smoothsynth.synthesis.outcomes import CONTRADICTED, UNMATCHED, quoted
 from smoothsynth.synthesis.unmatched import unmatched
-from smoothsynth.waves import coordinate_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature
-    from smoothsynth.moments import Measurement, NoisyMoments
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.measurement import Measurement, NoisyMoments
     from smoothsynth.schema import Schema
 
     Array = NDArray[np.float64]

@@ -23,9 +23,9 @@ from smoothsynth.synthesis.sample import generator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.queries.transformation import View
     from smoothsynth.synthesis.columns import Columns
-    from smoothsynth.view import View
 
     Array = NDArray[np.float64]
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.blas import one_thread
+from smoothsynth._threads import one_thread
 from smoothsynth.synthesis.shapes import Shapes
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.synthesis.columns import Groups
 
     Array = NDArray[np.float64]

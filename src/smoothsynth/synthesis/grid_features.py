@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.basis import chebyshev
 from smoothsynth.errors import PlanError
+from smoothsynth.queries.bases import chebyshev
 from smoothsynth.synthesis.candidates import grid_axis
 from smoothsynth.synthesis.column_generation import Priced
 

@@ -18,7 +18,7 @@ from smoothsynth.synthesis.placing import place
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
     from smoothsynth.synthesis.stretching import Stretch
 

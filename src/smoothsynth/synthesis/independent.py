@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.basis import chebyshev
+from smoothsynth.queries.bases import chebyshev
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature
+    from smoothsynth.queries.bases import Feature
     from smoothsynth.synthesis.columns import Columns
 
     Array = NDArray[np.float64]

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.schema import Category
-from smoothsynth.schema.value import from_unit
+from smoothsynth.schema.valued import from_unit
 from smoothsynth.synthesis.columns import tilt
 from smoothsynth.synthesis.shares import missing_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.schema import Measure, Schema
-    from smoothsynth.schema.relations import PublicMoment
+    from smoothsynth.schema.constraints import PublicMoment
     from smoothsynth.synthesis.columns import Columns
 
     Array = NDArray[np.float64]

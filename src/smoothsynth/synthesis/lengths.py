@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.basis import evaluate
-from smoothsynth.lattice import LATTICE
+from smoothsynth.queries.bases import LATTICE, evaluate
+from smoothsynth.queries.transformation import knot_places
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 from smoothsynth.synthesis.placing import alike, correlated, place, scores
 from smoothsynth.synthesis.sample import generator as seeded
 from smoothsynth.synthesis.sample import systematic
 from smoothsynth.synthesis.squares import scaled
-from smoothsynth.view import knot_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
     from smoothsynth.synthesis.squares import Known
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.blas import one_thread_if_small
+from smoothsynth._threads import one_thread_if_small
 from smoothsynth.synthesis.column_generation import Generated, Priced, generate_columns
 from smoothsynth.synthesis.fit import Fit, check_problem
 from smoothsynth.synthesis.outcomes import NEAREST, NOT_NEAREST

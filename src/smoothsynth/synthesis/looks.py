@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.view import View, knot_places
+from smoothsynth.queries.transformation import View, knot_places
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import Measurement
+    from smoothsynth.queries.measurement import Measurement
     from smoothsynth.synthesis.columns import Columns
 
     Array = NDArray[np.float64]

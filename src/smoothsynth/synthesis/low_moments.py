@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.basis import pooled
 from smoothsynth.errors import PlanError
+from smoothsynth.queries.bases import pooled
 from smoothsynth.synthesis.independent import fit_independent, separable
 from smoothsynth.synthesis.shares import learn_shares, missing_share, where_there
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
 
     Array = NDArray[np.float64]

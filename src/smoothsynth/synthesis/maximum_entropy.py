@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.blas import one_thread_if_small
+from smoothsynth._threads import one_thread_if_small
 from smoothsynth.errors import PlanError
 from smoothsynth.synthesis.entropy_dual import CandidateFeatures, EntropyDual, Listed
 from smoothsynth.synthesis.fit import Fit, check_problem

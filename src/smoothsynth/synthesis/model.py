@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.blas import one_thread_if_small
+from smoothsynth._threads import one_thread_if_small
 from smoothsynth.errors import PlanError
-from smoothsynth.lattice import LATTICE
+from smoothsynth.queries.bases import LATTICE
 from smoothsynth.synthesis.columns import Columns, flat_columns
 from smoothsynth.synthesis.copula import MOST_SIMULATED, CutMoments, learn_pairs
 from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs, simulated
@@ -36,9 +36,9 @@ from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import Measurement, NoisyMoments
+    from smoothsynth.queries.measurement import Measurement, NoisyMoments
+    from smoothsynth.queries.transformation import View
     from smoothsynth.schema import Schema
-    from smoothsynth.view import View
 
     Array = NDArray[np.float64]
 

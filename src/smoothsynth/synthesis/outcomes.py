@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from smoothsynth.sentences import fits
+from smoothsynth.queries.sentences import fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

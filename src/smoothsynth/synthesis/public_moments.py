@@ -11,8 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.schema.relations import PublicMoment
-    from smoothsynth.schema.whole_rows import WholePoints
+    from smoothsynth.schema.constraints import PublicMoment
+    from smoothsynth.schema.integer_points import WholePoints
     from smoothsynth.synthesis.tied import Indices, Tied, Wholes
 
     Array = NDArray[np.float64]

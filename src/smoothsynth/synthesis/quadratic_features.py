@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.blas import one_thread
+from smoothsynth._threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature, Term
+    from smoothsynth.queries.bases import Feature, Term
 
     Array = NDArray[np.float64]
     Floats = NDArray[np.floating]

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.soft_counts import count_values
+from smoothsynth.queries.bases import count_values
+from smoothsynth.queries.transformation import knot_places
 from smoothsynth.synthesis.columns import tilt
 from smoothsynth.synthesis.looks import FLAT_SHARE
 from smoothsynth.synthesis.low_moments import UNKNOWN, first_moments
 from smoothsynth.synthesis.shares import learn_shares, missing_share, where_there
-from smoothsynth.view import knot_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.queries.transformation import View
     from smoothsynth.synthesis.columns import Columns
-    from smoothsynth.view import View
 
     Array = NDArray[np.float64]
 

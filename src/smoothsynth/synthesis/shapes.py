@@ -1,6 +1,6 @@
 """What was released of the shapes of pairs of columns, and how much of it is believed.
 
-The functions of a column of numbers are its values, standardised, and its two waves (smoothsynth.waves); those of a category
+The functions of a column of numbers are its values, standardised, and its two waves; those of a category
 are its levels. Released are means and products of waves and levels; what is compared with rows are their covariances.
 """
 
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.waves import WAVES, coordinate_of
+from smoothsynth.queries.bases import WAVES, coordinate_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.queries.transformation import View
     from smoothsynth.synthesis.columns import Groups
-    from smoothsynth.view import View
 
     Array = NDArray[np.float64]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
     from smoothsynth.synthesis.copula import CutMoments
 

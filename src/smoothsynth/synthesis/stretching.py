@@ -27,7 +27,7 @@ from smoothsynth.synthesis.sample import generator as seeded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.synthesis.columns import Columns
 
     Array = NDArray[np.float64]

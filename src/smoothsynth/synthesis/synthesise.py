@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.schema import Schema
     from smoothsynth.subspace import NoisySubspace
     from smoothsynth.synthesis.model import Model

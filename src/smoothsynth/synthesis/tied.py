@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.schema import Category
-from smoothsynth.schema.value import from_unit, to_unit
+from smoothsynth.schema.valued import from_unit, to_unit
 from smoothsynth.synthesis.half_spaces import Polytope
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.schema import Measure, Schema
-    from smoothsynth.schema.blocks import Block
+    from smoothsynth.schema.integer_points import Block
 
     Array = NDArray[np.float64]
     Indices = NDArray[np.intp]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
 
     Array = NDArray[np.float64]
 

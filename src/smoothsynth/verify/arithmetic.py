@@ -9,15 +9,15 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from smoothsynth.accounting.charges import MAXIMA, Charge, compose
 from smoothsynth.loading.wording import strange_receipt, strange_sentences
-from smoothsynth.moments import MOST_ROWS
-from smoothsynth.privacy import MAXIMA, Charge, compose
+from smoothsynth.queries.measurement import MOST_ROWS
 from smoothsynth.release import NEIGHBOURS, Receipt
 from smoothsynth.verify.check import Check, verdict
 from smoothsynth.verify.hockey_stick import gaussian_delta_by_integral
 
 if TYPE_CHECKING:
-    from smoothsynth.moments import NoisyMoments
+    from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.verify.evidence import Evidence
 
 _NEAR = 1e-6

@@ -17,10 +17,10 @@ from smoothsynth.schema import Schema
 if TYPE_CHECKING:
     import pyarrow
 
-    from smoothsynth.choice import PairChoice
     from smoothsynth.discovery.found import Found
     from smoothsynth.discovery.levels import LevelsMeasurement
-    from smoothsynth.moments import Measurement, NoisyMoments
+    from smoothsynth.queries.measurement import Measurement, NoisyMoments
+    from smoothsynth.queries.selection import PairChoice
     from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smoothsynth.schema.closing import is_open, open_bounds, open_levels
+from smoothsynth.schema.unresolved import is_open, open_bounds, open_levels
 from smoothsynth.verify.check import Check, verdict
 
 if TYPE_CHECKING:

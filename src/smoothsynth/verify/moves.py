@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.moments import check_marks
+from smoothsynth.queries.measurement import check_marks
 from smoothsynth.synthesis.sample import generator
 from smoothsynth.verify.check import Check, verdict
 
 if TYPE_CHECKING:
-    from smoothsynth.moments import Measurement
+    from smoothsynth.queries.measurement import Measurement
     from smoothsynth.schema import Schema
     from smoothsynth.verify.evidence import Evidence
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsynth._version import VERSION
 from smoothsynth.loading.files import plain_file
 from smoothsynth.release import REPORT_FILE, as_script_data
 from smoothsynth.verify.check import Check
-from smoothsynth.version import VERSION
 
 if TYPE_CHECKING:
     from smoothsynth.verify.evidence import Evidence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smoothsynth.schema import Category
-from smoothsynth.schema.column import outside
 from smoothsynth.schema.constraints import broken
+from smoothsynth.schema.encoding import outside
 from smoothsynth.verify.check import Check, verdict
 
 if TYPE_CHECKING:

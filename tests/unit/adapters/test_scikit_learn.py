@@ -164,7 +164,7 @@ def test_no_row_is_kept(frame, schema):
 
 
 def test_a_ledger_counts_every_fit(frame, schema, tmp_path):
-    from smoothsynth.private.ledger_file import LedgerFile
+    from smoothsynth.accounting.ledger import LedgerFile
 
     path = tmp_path / "people.ledger"
     LedgerFile.create(path, ss.Budget(1.5, 0.0))

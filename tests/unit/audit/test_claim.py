@@ -3,9 +3,9 @@ import math
 import pytest
 from scipy.stats import norm
 
+from smoothsynth.accounting.charges import gaussian_delta, gaussian_epsilon, gaussian_multiplier
 from smoothsynth.audit.claim import Claim, claim_of
-from smoothsynth.moments import charge_for
-from smoothsynth.privacy import gaussian_delta, gaussian_epsilon, gaussian_multiplier
+from smoothsynth.queries.measurement import charge_for
 
 
 def charge(epsilon=None, multiplier=None):

@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
+from smoothsynth.accounting.charges import gaussian_epsilon
 from smoothsynth.audit.claim import Claim
 from smoothsynth.audit.event import CHOOSING, lower_bound
-from smoothsynth.privacy import gaussian_epsilon
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from benchmarks import baselines
 from benchmarks.baselines import BASELINES, PRIVATE_BASELINES, bins, gaussian_rows, projected_histograms
 from benchmarks.metrics import correlation_error, wasserstein
 
-from smoothsynth.privacy import gaussian_multiplier
+from smoothsynth.accounting.charges import gaussian_multiplier
 
 
 class Recorder:

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from smoothsynth.basis import evaluate, tensor
+from smoothsynth.accounting.charges import gaussian_multiplier
 from smoothsynth.errors import PlanError
 from smoothsynth.paper.rates import RatePoint, Study, fit_slope, measure_rates, run_rates
 from smoothsynth.paper.rates.cosine import CosineGrid, good_length
@@ -26,8 +26,8 @@ from smoothsynth.paper.rates.simplex import fit_on_simplex, onto_simplex
 from smoothsynth.paper.rates.slopes import slope_of
 from smoothsynth.paper.rates.spline_norm import SplineNorm
 from smoothsynth.paper.rates.table import draw_table
-from smoothsynth.privacy import gaussian_multiplier
-from smoothsynth.sensitivity import l1_sensitivity
+from smoothsynth.queries.bases import evaluate, tensor
+from smoothsynth.queries.sensitivity import l1_sensitivity
 
 OURS, PAPER = "degree-weighted noise", "Algorithm 1"
 

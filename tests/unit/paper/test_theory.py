@@ -6,13 +6,7 @@ import pytest
 
 from smoothsynth.errors import BudgetError, PlanError
 from smoothsynth.paper.printed import parameters
-from smoothsynth.paper.theory import (
-    approximate_exponent,
-    blr_exponent,
-    minimax_exponent,
-    pure_exponent,
-    theory,
-)
+from smoothsynth.paper.theory import approximate_exponent, blr_exponent, minimax_exponent, pure_exponent, theory
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 20])

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import total_degree
 from smoothsynth.errors import DataError
-from smoothsynth.moments import LATTICE as S
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import total_degree
+from smoothsynth.queries.measurement import LATTICE as S
 from smoothsynth.schema import Number, Schema
 
 SCHEMA = Schema({"age": Number(0, 100), "dose": Number(-1, 1)})

@@ -9,12 +9,12 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from smoothsynth.blas import _controls, one_thread
+from smoothsynth._threads import _controls, one_thread
 from smoothsynth.errors import DataError
 from smoothsynth.private.columns import numbers
 from smoothsynth.private.draft import draft_schema
 from smoothsynth.private.reading import column_kinds
-from smoothsynth.schema.facts import tomllib
+from smoothsynth.schema.schema import tomllib
 
 TABLE = pa.table(
     {
@@ -94,7 +94,7 @@ def test_files_are_read_without_pandas_and_polars(suffix, tmp_path):
     code = f"""
 import sys
 import smoothsynth as ss
-from smoothsynth.basis import total_degree
+from smoothsynth.queries.bases import total_degree
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 table = open_table({str(path)!r}, ss.Schema({{"a": ss.Number(0, 1), "b": ss.Number(0, 1)}}))

@@ -12,14 +12,14 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from smoothsynth.basis import term_feature, total_degree
 from smoothsynth.errors import DataError
 from smoothsynth.private.draft import draft_schema
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.memory import BASE, LEAST
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import term_feature, total_degree
+from smoothsynth.queries.transformation import View
 from smoothsynth.schema import Integer, Number, Schema
-from smoothsynth.view import View
 
 SCHEMA = Schema({"age": Number(0, 100), "visits": Integer(0, 9), 'a "b"': Number(-1, 1)})
 ROWS = 3000

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import smoothsynth as ss
+from smoothsynth.accounting import ledger_store
+from smoothsynth.accounting.charges import Usage, compose, gaussian_multiplier, gaussian_sigma, split_multiplier
+from smoothsynth.accounting.filter import PrivacyFilter, admitted
+from smoothsynth.accounting.ledger import Ledger, LedgerFile
+from smoothsynth.accounting.statement import Line, Statement, rounded_down, rounded_up
 from smoothsynth.errors import LedgerError
-from smoothsynth.privacy import Usage, compose, gaussian_multiplier, gaussian_sigma, split_multiplier
-from smoothsynth.privacy_filter import PrivacyFilter, admitted
-from smoothsynth.private import ledger_store, noise
-from smoothsynth.private.ledger import Ledger
-from smoothsynth.private.ledger_file import LedgerFile
-from smoothsynth.private.statement import Line, Statement, rounded_down, rounded_up
+from smoothsynth.private import noise
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
 
@@ -341,7 +341,7 @@ RACER = """
 import sys, time
 from pathlib import Path
 import smoothsynth as ss
-from smoothsynth.private.ledger_file import LedgerFile
+from smoothsynth.accounting.ledger import LedgerFile
 path = Path(sys.argv[1])
 charge = ss.Charge("race", "discrete laplace", "l1", 1.0, 10.0, 3, 0.25, None)
 ledger = LedgerFile(path)

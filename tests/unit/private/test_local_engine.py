@@ -17,16 +17,16 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth.basis import term_feature, total_degree
+from smoothsynth.accounting.charges import Budget
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import app
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.privacy import Budget
 from smoothsynth.private import memory
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.ledger_file import LedgerFile
 from smoothsynth.private.table import Table, open_table
 from smoothsynth.private.values import count_values
+from smoothsynth.queries.bases import term_feature, total_degree
 from smoothsynth.schema import Number, Schema
 
 MB = 2**20
@@ -96,7 +96,7 @@ _PEAK = """
 import re, sys
 from pathlib import Path
 import smoothsynth as ss
-from smoothsynth.basis import total_degree
+from smoothsynth.queries.bases import total_degree
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 schema = ss.Schema({f"c{i}": ss.Number(-3, 4.5) for i in range(20)})

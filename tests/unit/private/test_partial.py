@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsynth.basis import total_degree
 from smoothsynth.errors import DataError
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.partial import Partial, Work, sealed, total
 from smoothsynth.private.engines.pieces import cut
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import total_degree
 from smoothsynth.schema import Number, Schema
 
 SCHEMA = Schema({"a": Number(0, 1), "b": Number(0, 1)})

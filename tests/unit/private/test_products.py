@@ -5,12 +5,12 @@ import time
 import numpy as np
 import pytest
 
-from smoothsynth.basis import lowest, pooled, tensor, term_feature, total_degree
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.moments import LATTICE as S
 from smoothsynth.private.engines import kernel as kernel_module
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.engines.products import MOST_DEGREE, recipe
+from smoothsynth.queries.bases import lowest, pooled, tensor, term_feature, total_degree
+from smoothsynth.queries.measurement import LATTICE as S
 from smoothsynth.schema import Number, Schema
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import total_degree
 from smoothsynth.errors import StudyError
 from smoothsynth.private.engine import SUM_BYTES, SealedSums
 from smoothsynth.private.engines.local import LocalEngine
@@ -21,6 +20,7 @@ from smoothsynth.private.sites import files, keys
 from smoothsynth.private.sites.envelope import fingerprint_of, seal, taken_apart
 from smoothsynth.private.sites.keys import Key, fingerprint, make_key, read_key, read_public, signed_by
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.bases import total_degree
 
 FEATURES = total_degree(2, 3)
 TOTALS = [7, -(2**90), 2**100 + 1, 0, -1, 4611686018427387905, 12345678901234567890, 3, -99]

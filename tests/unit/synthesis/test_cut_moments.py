@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import term_feature
-from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.queries.bases import term_feature
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import Groups, flat_columns
 from smoothsynth.synthesis.copula import CutMoments, free_pairs
 from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs

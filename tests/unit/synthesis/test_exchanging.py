@@ -7,14 +7,14 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import term_feature
 from smoothsynth.designs.shape import Shape
-from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.queries.bases import term_feature
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
+from smoothsynth.queries.transformation import View, knot_places
 from smoothsynth.synthesis.columns import Groups, flat_columns
 from smoothsynth.synthesis.exchanging import exchange
 from smoothsynth.synthesis.looks import wave_view
 from smoothsynth.synthesis.shapes import Shapes, believed_shapes, columns_of
-from smoothsynth.view import View, knot_places
 
 ROWS = 20_000
 

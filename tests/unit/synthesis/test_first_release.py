@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import pooled, term_feature
-from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.queries.bases import pooled, term_feature
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.synthesis import lengths
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.first_release import hold_first

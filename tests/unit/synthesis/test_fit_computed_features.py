@@ -3,8 +3,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from smoothsynth.basis import evaluate, lowest, pooled, term_feature, total_degree
 from smoothsynth.errors import PlanError
+from smoothsynth.queries.bases import evaluate, lowest, pooled, term_feature, total_degree
+from smoothsynth.queries.transformation import View
 from smoothsynth.synthesis import computed_features as computing
 from smoothsynth.synthesis import newton_path, newton_solvers
 from smoothsynth.synthesis.computed_features import Stacked, computed_features
@@ -12,7 +13,6 @@ from smoothsynth.synthesis.entropy_dual import EntropyDual, Listed, gram_of
 from smoothsynth.synthesis.evaluated_features import Evaluated
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 from smoothsynth.synthesis.quadratic_features import Quadratic
-from smoothsynth.view import View
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(-1, 1, (700, 6))

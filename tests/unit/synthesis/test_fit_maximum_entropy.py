@@ -3,8 +3,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from smoothsynth.basis import evaluate, total_degree
 from smoothsynth.errors import PlanError
+from smoothsynth.queries.bases import evaluate, total_degree
 from smoothsynth.synthesis import newton_path, newton_solvers
 from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 

@@ -7,7 +7,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.designs.shape import cosines_of_length
-from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.held_lengths import hold_lengths
 from smoothsynth.synthesis.lengths import expected_ranks, mean_square

@@ -6,10 +6,9 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import term_feature
-from smoothsynth.lattice import LATTICE
-from smoothsynth.moments import Measurement, NoisyMoments
 from smoothsynth.private.engines.kernel import Kernel
+from smoothsynth.queries.bases import LATTICE, term_feature
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.stages import Stages
 from smoothsynth.synthesis import placing
 from smoothsynth.synthesis.columns import flat_columns

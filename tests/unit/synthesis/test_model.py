@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.moments import NoisyMoments
+from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.low_moments import learn_low
 from smoothsynth.synthesis.model import empty_model

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.moments import NoisyMoments
 from smoothsynth.plan import plan
+from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.copula import learn_pairs
 from smoothsynth.synthesis.looks import score_length, score_units, score_view

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import pooled, term_feature
-from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.queries.bases import pooled, term_feature
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.synthesis import columns as columns_module
 from smoothsynth.synthesis import ranks
 from smoothsynth.synthesis.columns import flat_columns

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.moments import NoisyMoments
 from smoothsynth.plan import plan
+from smoothsynth.queries.measurement import NoisyMoments
+from smoothsynth.queries.transformation import View
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.cut_moments import simulated
 from smoothsynth.synthesis.lengths import mean_square
 from smoothsynth.synthesis.model import empty_model
 from smoothsynth.synthesis.placing import place
 from smoothsynth.synthesis.spreads import Evidence, settle_spreads, widened
-from smoothsynth.view import View
 
 ROWS, COLUMNS = 6_000, 6
 SCHEMA = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.basis import term_feature
-from smoothsynth.moments import Measurement, NoisyMoments
+from smoothsynth.queries.bases import term_feature
+from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.synthesis.columns import flat_columns
 from smoothsynth.synthesis.lengths import believed, between, expected_ranks
 from smoothsynth.synthesis.looks import length_view, score_length, score_units

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from smoothsynth.basis import chebyshev
+from smoothsynth.accounting.charges import gaussian_multiplier, laplace_scale
 from smoothsynth.paper.printed import parameters
 from smoothsynth.paper.rates.cosine import CosineGrid, along_axes, good_length
 from smoothsynth.paper.rates.noise import GaussianNoise, degree_weighted_noise, equal_noise, equal_spread, index_norms
 from smoothsynth.paper.rates.simplex import fit_on_simplex
 from smoothsynth.paper.theory import approximate_exponent, minimax_exponent, pure_exponent
-from smoothsynth.privacy import gaussian_multiplier, laplace_scale
+from smoothsynth.queries.bases import chebyshev
 from smoothsynth.synthesis.candidates import grid_axis
 from smoothsynth.synthesis.grid_program import fit_grid_linear_program
 

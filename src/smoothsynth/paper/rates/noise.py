@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.basis import tensor
 from smoothsynth.errors import PlanError
 from smoothsynth.paper.rates.cosine import CosineGrid
-from smoothsynth.sensitivity import l1_sensitivity
+from smoothsynth.queries.bases import tensor
+from smoothsynth.queries.sensitivity import l1_sensitivity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

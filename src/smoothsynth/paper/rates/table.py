@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.basis import chebyshev
 from smoothsynth.paper.rates.cosine import CosineGrid
+from smoothsynth.queries.bases import chebyshev
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,7 +3,7 @@
     sum over rows of t_k(X)  =  sum over v = -S..S of  (rows with X = v) t_k(v)
 
 One pass with one count per cell, whatever the degrees, and whatever way the view bends each coordinate by itself. Soft counts
-(smoothsynth.soft_counts) are made of these counts too.
+(smoothsynth.queries.bases) are made of these counts too.
 """
 
 from __future__ import annotations
@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from smoothsynth.lattice import LATTICE
 from smoothsynth.private.engines.degrees import rising, rounded
 from smoothsynth.private.engines.looking import Look
 from smoothsynth.private.engines.scaling import Block, aligned
-from smoothsynth.soft_counts import split
+from smoothsynth.queries.bases import LATTICE, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature, Term
     from smoothsynth.private.engines.scaling import AnyScale
-    from smoothsynth.view import View
+    from smoothsynth.queries.bases import Feature, Term
+    from smoothsynth.queries.transformation import View
 
 # Rows that are scaled at once, columns whose sums are, and columns whose counts take at most 64 megabytes.
 _PIECE, _GROUP, _MOST_COLUMNS = 2**13, 32, 128

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from smoothsynth.basis import Feature
     from smoothsynth.private.engine import SealedSums
     from smoothsynth.private.engines.pieces import Piece
     from smoothsynth.private.table import Source, Table
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.transformation import View
     from smoothsynth.schema import Column
-    from smoothsynth.view import View
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.lattice import LATTICE
+from smoothsynth.queries.bases import LATTICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -3,13 +3,13 @@
 The rule, fixed for ever (S = 2^16; docs/proofs/exactness.md):
 
     X    = rint(S x)                        x the unit coordinate of the schema, missing = 0; levels and marks are 0 or S
-                                            (with a view: bent and shortened as smoothsynth.view says)
+                                            (with a view: bent and shortened as smoothsynth.queries.transformation says)
     t_1  = X,   t_k = rint(S T_k(X / S))    by the recurrence in doubles, kept within [-S, S]
     a term, in units of S^2:   X -> X S,   T_2 -> 2 X^2 - S^2,   T_k -> t_k S,   two factors -> t_a t_b,
                                more -> from the left  p := rint(p t / S),  and  p t  for the last factor
     B_r  = sum over rows and over the terms of the feature
 
-With a view of soft counts a term is a count (smoothsynth.soft_counts) times S.
+With a view of soft counts a term is a count (smoothsynth.queries.bases) times S.
 
 All numbers are integers in doubles. A sum of 2^20 products of two of them stays below 2^53, so matrix
 products are exact in any order, and sums add up over batches, threads and machines.
@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 
 from smoothsynth.errors import DataError
-from smoothsynth.lattice import LATTICE
-from smoothsynth.moments import MOST_ROWS
 from smoothsynth.private.columns import read_cells
 from smoothsynth.private.engines.counting import COUNTS_AT_THE_END, COUNTS_OF_A_COLUMN, Counts, only_counts
 from smoothsynth.private.engines.degrees import rising, rounded
@@ -31,7 +29,8 @@ from smoothsynth.private.engines.looking import Look, read_for
 from smoothsynth.private.engines.products import recipe
 from smoothsynth.private.engines.scaling import Block, aligned, quick_arithmetic, scale_of
 from smoothsynth.private.engines.tallies import Tallies, only_levels
-from smoothsynth.waves import WAVES
+from smoothsynth.queries.bases import LATTICE, WAVES
+from smoothsynth.queries.measurement import MOST_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,10 +38,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature, Term
     from smoothsynth.private.engines.products import Recipe, Step
+    from smoothsynth.queries.bases import Feature, Term
+    from smoothsynth.queries.transformation import View
     from smoothsynth.schema import Schema
-    from smoothsynth.view import View
 
 # Doubles in the buffers of a thread that are in use at once: they should stay in its cache.
 _CACHE = 2**18

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smoothsynth.blas import one_thread
+from smoothsynth._threads import one_thread
 from smoothsynth.errors import PlanError, SmoothsynthError
 from smoothsynth.private import memory as memories
 from smoothsynth.private.engine import SealedSums
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from smoothsynth.basis import Feature
     from smoothsynth.private.table import Table
-    from smoothsynth.view import View
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.transformation import View
 
 # Rows that are worth a thread.
 _THREAD_ROWS = 2**15

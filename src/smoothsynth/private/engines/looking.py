@@ -1,4 +1,4 @@
-"""A view of rows (smoothsynth.view), for whole blocks at once: the same whole numbers, several times faster.
+"""A view of rows (smoothsynth.queries.transformation), in whole blocks: the same whole numbers, faster.
 
 With X' = X + S + 2 (S + 128) i for coordinate i, the piece of the chain that X lies on is number  X' >> 8  of all
 pieces of all coordinates, and on it the bent value is a straight line in X':
@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.lattice import LATTICE
-from smoothsynth.view import KNOTS, PIECE
-from smoothsynth.waves import WAVES, coordinate_of, waves_of
+from smoothsynth.queries.bases import LATTICE, WAVES, coordinate_of, waves_of
+from smoothsynth.queries.transformation import KNOTS, PIECE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.view import View
+    from smoothsynth.queries.transformation import View
 
 _SHIFT = PIECE.bit_length() - 1
 

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smoothsynth.blas import one_thread
+from smoothsynth._threads import one_thread
 from smoothsynth.errors import DataError, SmoothsynthError
 from smoothsynth.private.engine import SealedSums
 from smoothsynth.private.engines.kernel import Kernel
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from smoothsynth.basis import Feature
     from smoothsynth.private.engines.pieces import Piece
     from smoothsynth.private.table import Table
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.transformation import View
     from smoothsynth.schema import Schema
-    from smoothsynth.view import View
 
 _HEAD = struct.Struct("<Q")
 # |B_r| <= 2^30 rows x 2^32 x the terms of a feature: far below 2^127.

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Union
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.moments import MOST_DEGREE
+from smoothsynth.queries.measurement import MOST_DEGREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature, Term
+    from smoothsynth.queries.bases import Feature, Term
 
 Rows = Union[slice, "NDArray[np.intp]"]
 Prefix = tuple[int, ...]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.lattice import LATTICE
+from smoothsynth.queries.bases import LATTICE
 from smoothsynth.schema import Category
-from smoothsynth.schema.intervals import Intervals
-from smoothsynth.schema.value import has_two_values, to_unit
+from smoothsynth.schema.category import Intervals
+from smoothsynth.schema.valued import has_two_values, to_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

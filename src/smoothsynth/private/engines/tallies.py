@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from smoothsynth.lattice import LATTICE
+from smoothsynth.queries.bases import LATTICE
 from smoothsynth.schema import Category
-from smoothsynth.schema.intervals import Intervals
+from smoothsynth.schema.category import Intervals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature, Term
+    from smoothsynth.queries.bases import Feature, Term
+    from smoothsynth.queries.transformation import View
     from smoothsynth.schema import Column
-    from smoothsynth.view import View
 
 
 def only_levels(features: Iterable[Feature], view: View | None, columns: Iterable[Column]) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.errors import BudgetError
-from smoothsynth.private.ledger_file import LedgerFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from smoothsynth.privacy import Budget, Charge
+    from smoothsynth.accounting.charges import Budget, Charge
     from smoothsynth.study import Study
 
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from smoothsynth.basis import Feature
     from smoothsynth.private.engine import Engine, SealedSums
     from smoothsynth.private.sites.envelope import Envelope
     from smoothsynth.private.sites.keys import Key
     from smoothsynth.private.sites.record import AnswerRecord
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.transformation import View
     from smoothsynth.schema import Schema
     from smoothsynth.study import Request
-    from smoothsynth.view import View
 
 
 def answer(

@@ -24,8 +24,8 @@ from smoothsynth.private.sites.keys import halves, library, signed_by
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from smoothsynth.basis import Feature
     from smoothsynth.private.sites.keys import Key
+    from smoothsynth.queries.bases import Feature
 
 _WARNING = "PRIVATE: exact sums of rows. Not for release. Only whom it is sealed for can open it."
 _FORMAT = "smoothsynth-sealed-1"

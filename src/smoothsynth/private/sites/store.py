@@ -12,22 +12,22 @@ import warnings
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth.accounting.charges import Charge
 from smoothsynth.errors import PlanError, SmoothsynthError, StudyError
-from smoothsynth.moments import NoisyMoments
-from smoothsynth.privacy import Charge
 from smoothsynth.private.sites.envelope import fingerprint_of, seal, taken_apart
 from smoothsynth.private.sites.files import read_text, write_new
+from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from smoothsynth.basis import Feature
     from smoothsynth.private.engine import Engine, SealedSums
     from smoothsynth.private.sites.keys import Key
     from smoothsynth.private.table import Table
-    from smoothsynth.view import View
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.transformation import View
 
 _FORMAT = 1
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.schema import bounds, value
+from smoothsynth.schema import valued
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
+
 
 _FIRST_DAY = datetime.date(1970, 1, 1)
 _FIRST_SECOND = datetime.datetime(1970, 1, 1)
@@ -39,43 +40,43 @@ class Date:
     @property
     def dimensions(self) -> int:
         """The number of coordinates: the value, and whether it is missing."""
-        return value.dimensions(self)
+        return valued.dimensions(self)
 
     @property
     def roles(self) -> tuple[str, ...]:
         """What each coordinate is."""
-        return value.roles(self)
+        return valued.roles(self)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The two bounds in days since 1970."""
-        return bounds.span(*(b if b == bounds.PRIVATE else _days(b) for b in (self.lower, self.upper)))
+        return valued.span(*(b if b == valued.PRIVATE else _days(b) for b in (self.lower, self.upper)))
 
     def problem(self) -> str | None:
         """Say what is wrong with the bounds, in words, or None."""
-        return _problem(self.lower, self.upper, datetime.date, "a day such as 2020-01-31") or bounds.flag_problem(
+        return _problem(self.lower, self.upper, datetime.date, "a day such as 2020-01-31") or valued.flag_problem(
             self.nullable
         )
 
     def facts(self) -> dict[str, Any]:
         """Return what a schema file says of this column."""
-        return value.facts(self, _iso(self.lower), _iso(self.upper))
+        return valued.facts(self, _iso(self.lower), _iso(self.upper))
 
     def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Map days (or numbers of days since 1970) to the cube; a missing one goes to the centre."""
-        return value.to_unit(value.plain(values, self.kind), self)
+        return valued.to_unit(valued.plain(values, self.kind), self)
 
     def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.datetime64]:
         """Map a coordinate to the nearest day."""
-        return value.whole_from_unit(unit, self).astype(np.int64).astype("datetime64[D]")
+        return valued.whole_from_unit(unit, self).astype(np.int64).astype("datetime64[D]")
 
     def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move a coordinate to that of the nearest day."""
-        return value.to_unit(value.whole_from_unit(unit, self), self)
+        return valued.to_unit(valued.whole_from_unit(unit, self), self)
 
     def levels(self, most: int) -> NDArray[np.float64] | None:
         """Return the coordinates of the days between the bounds if there are at most `most`."""
-        return value.whole_levels(self, most)
+        return valued.whole_levels(self, most)
 
     def arrow_type(self) -> pa.DataType:
         """Return the type of the column in a release."""
@@ -107,42 +108,42 @@ class Datetime:
     @property
     def dimensions(self) -> int:
         """The number of coordinates: the value, and whether it is missing."""
-        return value.dimensions(self)
+        return valued.dimensions(self)
 
     @property
     def roles(self) -> tuple[str, ...]:
         """What each coordinate is."""
-        return value.roles(self)
+        return valued.roles(self)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The two bounds in seconds since 1970."""
-        return bounds.span(*(b if b == bounds.PRIVATE else _seconds(b) for b in (self.lower, self.upper)))
+        return valued.span(*(b if b == valued.PRIVATE else _seconds(b) for b in (self.lower, self.upper)))
 
     def problem(self) -> str | None:
         """Say what is wrong with the bounds, in words, or None."""
         found = _problem(self.lower, self.upper, datetime.datetime, "a moment such as 2020-01-31T12:00:00")
-        return found or bounds.flag_problem(self.nullable)
+        return found or valued.flag_problem(self.nullable)
 
     def facts(self) -> dict[str, Any]:
         """Return what a schema file says of this column."""
-        return value.facts(self, _iso(self.lower), _iso(self.upper))
+        return valued.facts(self, _iso(self.lower), _iso(self.upper))
 
     def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Map moments (or numbers of seconds since 1970) to the cube; a missing one goes to the centre."""
-        return value.to_unit(value.plain(values, self.kind), self)
+        return valued.to_unit(valued.plain(values, self.kind), self)
 
     def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.datetime64]:
         """Map a coordinate to the nearest second."""
-        return (value.whole_from_unit(unit, self).astype(np.int64) * 1_000_000).astype("datetime64[us]")
+        return (valued.whole_from_unit(unit, self).astype(np.int64) * 1_000_000).astype("datetime64[us]")
 
     def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move a coordinate to that of the nearest second."""
-        return value.to_unit(value.whole_from_unit(unit, self), self)
+        return valued.to_unit(valued.whole_from_unit(unit, self), self)
 
     def levels(self, most: int) -> NDArray[np.float64] | None:
         """Return the coordinates of the seconds between the bounds if there are at most `most`."""
-        return value.whole_levels(self, most)
+        return valued.whole_levels(self, most)
 
     def arrow_type(self) -> pa.DataType:
         """Return the type of the column in a release."""
@@ -184,11 +185,11 @@ def _problem(lower: Any, upper: Any, kind: type, example: str) -> str | None:
     for side, bound in (("lower", lower), ("upper", upper)):
         if bound is None:
             return f"the {side} bound is missing; write {side} = ... in its section"
-        if isinstance(bound, str) and bound == bounds.PRIVATE:
+        if isinstance(bound, str) and bound == valued.PRIVATE:
             continue
         if type(bound) is not kind or (isinstance(bound, datetime.datetime) and (bound.tzinfo or bound.microsecond)):
-            return f'the {side} bound must be {example}, or "{bounds.PRIVATE}", not {bounds.shown(bound)}'
-    if bounds.PRIVATE not in (lower, upper) and lower >= upper:
+            return f'the {side} bound must be {example}, or "{valued.PRIVATE}", not {valued.shown(bound)}'
+    if valued.PRIVATE not in (lower, upper) and lower >= upper:
         return f"lower = {lower} must be before upper = {upper}"
     return None
 

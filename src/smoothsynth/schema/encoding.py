@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.schema.category import Category
-from smoothsynth.schema.dates import Date, Datetime
-from smoothsynth.schema.number import Integer, Number
-from smoothsynth.schema.truth import Boolean
-from smoothsynth.schema.value import plain, to_unit
+from smoothsynth.schema.date import Date, Datetime
+from smoothsynth.schema.number import Boolean, Integer, Number
+from smoothsynth.schema.valued import plain, to_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+
 
 # Columns with a value between two bounds.
 Measure = Number | Integer | Boolean | Date | Datetime

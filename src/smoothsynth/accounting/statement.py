@@ -1,4 +1,9 @@
-"""What a ledger holds, what that adds up to, and what is left."""
+"""What a ledger says to people and to other accountants.
+
+What a ledger holds, what that adds up to, and what is left.
+
+Charges as events of the dp_accounting library, so that another accountant can check the sum.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.errors import BudgetError
-from smoothsynth.privacy import (
+from smoothsynth.accounting.charges import (
     EPSILON_RANGE,
     HALF_PI,
     Budget,
@@ -19,12 +23,14 @@ from smoothsynth.privacy import (
     gaussian_multiplier,
     rounded_below,
 )
-from smoothsynth.privacy_filter import admitted
+from smoothsynth.accounting.filter import admitted
+from smoothsynth.errors import BudgetError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from smoothsynth.privacy_filter import PrivacyFilter
+    from smoothsynth.accounting.filter import PrivacyFilter
+
 
 # Bisections stop at one part in 1e8; with this much less, what is said to be left can be had.
 _GAUSSIAN_CAUTION = 1e-6
@@ -222,3 +228,23 @@ def _needs_delta() -> str:
         "The ledger's total has delta = 0, so only releases without delta can be charged to it. Ask for delta = 0, "
         "or raise the total's delta (smoothsynth ledger set FILE --epsilon E --delta D --raise)."
     )
+
+
+def accounting_events(charges: Iterable[Charge]) -> list[dict[str, Any]]:
+    """Name for each charge the event that it is or that dominates it, with the arguments of its constructor.
+
+    For an accountant with the relation ADD_OR_REMOVE_ONE, where a multiplier is noise over the sensitivity of
+    the sum; the sensitivity in a charge is already that of replacing rows. A discrete Laplace of sensitivity 1
+    and parameter epsilon has the losses -epsilon and epsilon only: it is randomised response, which dominates
+    every mechanism that is epsilon-private, so it stands for the cube, the ball and Laplace noise on many sums too
+    (Kairouz, Oh and Viswanath 2015). A charge with a delta of its own is an epsilon-private one but for that probability:
+    `plus_delta` is no argument, and has to be added to the delta of all others (docs/proofs/private-schema.md, section 4).
+    """
+    return [_event(charge) for charge in charges]
+
+
+def _event(charge: Charge) -> dict[str, Any]:
+    if charge.multiplier is not None:
+        return {"event": "GaussianDpEvent", "noise_multiplier": charge.multiplier}
+    pure = {"event": "DiscreteLaplaceDpEvent", "noise_parameter": charge.epsilon, "sensitivity": 1}
+    return {**pure, "plus_delta": charge.delta} if charge.delta else pure

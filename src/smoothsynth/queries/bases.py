@@ -1,8 +1,30 @@
-"""Products of Chebyshev polynomials: index sets, features and their values.
+"""The lattice, and the integer bases on it: Chebyshev polynomials, hat functions, waves.
+
+The lattice of whole numbers on which rows are measured.
+
+Products of Chebyshev polynomials: index sets, features and their values.
 
 A *term* is a product  prod_i T_{k_i}(x_i)  over a few coordinates, written as a tuple of
 (coordinate, degree) pairs with rising coordinates and degrees >= 1. A *feature* is a term, or the
 mean of several terms (a *pooled* feature). T_k(x) = cos(k arccos x), so every feature lies in [-1, 1].
+
+Soft counts: B hat functions of one coordinate, evenly spread, at least 0 and together 1, in whole numbers.
+
+With Y in [-S, S] a lattice value (smoothsynth.queries.bases),
+
+    p = (Y + S) B - S, kept within [0, 2 S (B - 1)],      i = p // 2S, at most B - 2,      f = (p - 2 S i) // 2
+
+the i-th count (from 0) of the row is  S - f,  the next one is  f,  and all others are 0. So a row adds S to the counts of a
+column, whatever their number is, and replacing it moves them by at most 2 S (docs/proofs/sensitivity.md, section 12).
+
+Waves: two functions of one coordinate that lead it along an arc, three quarters of a circle, in whole numbers.
+
+    angle          -135   -90   -45     0    45    90   135  degrees, at seven places evenly spread from -S to S
+    low or high      -h    -S    -h     0     h     S     h
+    out or in         h     0    -h    -S    -h     0     h          h = floor(S / sqrt 2)
+
+Between places both are straight lines, rounded towards 0. So the two together never leave the disc of radius S: on that the
+sensitivity of their products rests (docs/proofs/sensitivity.md, section 13).
 """
 
 from __future__ import annotations
@@ -22,6 +44,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+
+# S: a coordinate in [-1, 1] is rounded once to a whole multiple of 1/S.
+LATTICE = 2**16
+
 
 Term = tuple[tuple[int, int], ...]
 
@@ -147,4 +176,97 @@ def _check_count(count: int) -> None:
         raise PlanError(
             f"{count:,} features are asked for; between 1 and {MOST_FEATURES:,} can be measured. "
             "Take fewer columns or a lower degree."
+        )
+
+
+FEWEST_COUNTS, MOST_COUNTS = 2, 256
+
+
+def split(lattice: NDArray[np.int64], counts: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return for each lattice value the first count that it adds to, from 0, and what it adds to the next one."""
+    places = np.clip((lattice + LATTICE) * counts - LATTICE, 0, 2 * LATTICE * (counts - 1))
+    first = np.minimum(places // (2 * LATTICE), counts - 2)
+    return first, (places - 2 * LATTICE * first) // 2
+
+
+def count_values(coordinate: Array, counts: int) -> Array:
+    """Return all counts of points of one coordinate, as (counts, points), in units of a row."""
+    first, beyond = split(np.rint(coordinate * LATTICE).astype(np.int64), counts)
+    values, rows = np.zeros((counts, len(coordinate))), np.arange(len(coordinate))
+    values[first, rows], values[first + 1, rows] = (LATTICE - beyond) / LATTICE, beyond / LATTICE
+    return values
+
+
+def evaluate_counts(features: Sequence[Feature], points: Array, counts: int) -> Array:
+    """Return the (points, features) matrix of soft counts; a factor (c, j) is the j-th count of coordinate c."""
+    known: dict[int, Array] = {}
+    result = np.empty((len(points), len(features)))
+    for column, feature in enumerate(features):
+        ((coordinate, number),) = feature.terms[0]
+        if coordinate not in known:
+            known[coordinate] = count_values(points[:, coordinate], counts)
+        result[:, column] = known[coordinate][number - 1]
+    return result
+
+
+def check_counts(features: Sequence[Feature], counts: int) -> None:
+    """Refuse features that are not different soft counts of single coordinates."""
+    terms = [feature.terms[0] for feature in features]
+    single = all(len(feature.terms) == 1 and len(feature.terms[0]) == 1 for feature in features)
+    if not single or max(term[0][1] for term in terms) > counts or len(set(terms)) < len(terms):
+        raise PlanError(f"A view of {counts} soft counts needs different features, each one count of one coordinate.")
+
+
+WAVES = 2
+_HALF = math.isqrt(LATTICE * LATTICE // 2)
+_PIECES = 6
+PLACES = np.array(
+    [
+        [-_HALF, -LATTICE, -_HALF, 0, _HALF, LATTICE, _HALF],
+        [_HALF, 0, -_HALF, -LATTICE, -_HALF, 0, _HALF],
+    ],
+    dtype=np.float64,
+)
+
+
+def waves_of(lattice: Array) -> Array:
+    """Return the waves of lattice values, (coordinates, rows), as (2 x coordinates, rows): those of one next to each other.
+
+    With  (Y + S) 3 = S i + f  it is  trunc((w_i (S - f) + w_{i+1} f) / S):  whole numbers below 2^33, exact in doubles.
+    """
+    along = (lattice + LATTICE) * (_PIECES / 2.0)
+    piece = np.minimum(along // LATTICE, _PIECES - 1.0)
+    inside = along - piece * LATTICE
+    start = piece.astype(np.intp)
+    found = np.empty((len(lattice), WAVES, lattice.shape[1]))
+    for number, places in enumerate(PLACES):
+        risen = np.diff(places)[start] * inside
+        risen /= LATTICE
+        risen += places[start]
+        np.trunc(risen, out=found[:, number])
+    return found.reshape(-1, lattice.shape[1])
+
+
+def coordinate_of(wave: int) -> int:
+    """Say of which coordinate a wave is: those of coordinate c are numbers 2 c and 2 c + 1."""
+    return wave // WAVES
+
+
+def by_coordinates(feature: Feature) -> Feature:
+    """Return a feature of waves with factors (coordinate, 1 or 2) in place of (wave, 1)."""
+    return Feature(tuple(tuple((wave // WAVES, wave % WAVES + 1) for wave, _ in term) for term in feature.terms))
+
+
+def check_waves(features: Sequence[Feature]) -> None:
+    """Refuse features that are not different waves, or products of two waves of two coordinates."""
+    terms = [feature.terms[0] for feature in features]
+    allowed = all(
+        len(feature.terms) == 1
+        and {degree for _, degree in feature.terms[0]} == {1}
+        and len({coordinate_of(wave) for wave, _ in feature.terms[0]}) == len(feature.terms[0]) <= 2
+        for feature in features
+    )
+    if not allowed or len(set(terms)) < len(terms):
+        raise PlanError(
+            "A view of waves needs different features, each a wave or a product of waves of two coordinates."
         )

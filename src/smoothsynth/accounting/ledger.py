@@ -1,4 +1,8 @@
-"""The durable ledger of a data set: its total budget and every charge of every release, in one file.
+"""A ledger of what has been spent: in memory, and in a file that never forgets.
+
+The budget of one release, charged before noise is drawn.
+
+The durable ledger of a data set: its total budget and every charge of every release, in one file.
 
 The file is a privacy filter: whatever is charged after whatever was seen, all releases together keep to its total. Pure
 epsilons add up, all Gaussians together are one Gaussian, and the division of the total between the two is recorded
@@ -8,18 +12,81 @@ before the first Gaussian charge (docs/proofs/composition.md).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from smoothsynth.accounting import ledger_store
+from smoothsynth.accounting.charges import Budget, Charge, compose
+from smoothsynth.accounting.filter import PrivacyFilter, admitted
+from smoothsynth.accounting.statement import Line, Statement
 from smoothsynth.errors import BudgetError, LedgerError, SmoothsynthError
-from smoothsynth.privacy import Budget, Charge
-from smoothsynth.privacy_filter import PrivacyFilter
-from smoothsynth.private import ledger_store
-from smoothsynth.private.statement import Line, Statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from smoothsynth.private.ledger_store import Book, Entry
+    from smoothsynth.accounting.ledger_store import Book, Entry
+
+
+class Spending(Protocol):
+    """The contract of every ledger: a budget, and charges that are recorded before noise is drawn, or refused."""
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent in all."""
+
+    @property
+    def charges(self) -> Sequence[Charge]:
+        """What has been spent, in order."""
+
+    def charge(self, charge: Charge) -> None:
+        """Record a charge, or raise BudgetError and record nothing if the total would exceed the budget."""
+
+
+class Ledger:
+    """A budget and the charges against it, in memory: a privacy filter, so that each charge may depend on what came before.
+
+    `planned` are the charges that are expected: the budget is divided between kinds of noise in their proportions. What
+    fits is charged `upon` another ledger first, if given. What was charged `before` counts.
+    """
+
+    __slots__ = ("_budget", "_charges", "_parts", "_upon")
+
+    def __init__(
+        self,
+        budget: Budget,
+        *,
+        planned: Sequence[Charge] = (),
+        before: Sequence[Charge] = (),
+        upon: Spending | None = None,
+    ) -> None:
+        self._budget, self._upon = budget, upon
+        self._charges: list[Charge] = list(before)
+        gaussian = any(charge.multiplier is not None for charge in planned)
+        self._parts = PrivacyFilter.divide(budget, (), planned) if gaussian else None
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent in all."""
+        return self._budget
+
+    @property
+    def charges(self) -> Sequence[Charge]:
+        """What has been spent, in order."""
+        return tuple(self._charges)
+
+    def charge(self, charge: Charge) -> None:
+        """Record a charge, or refuse it if the total, or the part for its kind of noise, would be exceeded."""
+        try:
+            parts = admitted(self._budget, self._parts, self._charges, [charge])
+        except BudgetError as error:
+            cost = compose([*self._charges, charge], delta=self._budget.delta)
+            raise BudgetError(
+                f"{error} All charges would cost epsilon={cost.epsilon:.6g} (delta={cost.delta:.3g}); the budget is "
+                f"epsilon={self._budget.epsilon:.6g} (delta={self._budget.delta:.3g}). No noise was drawn for the last."
+            ) from None
+        if self._upon is not None:
+            self._upon.charge(charge)
+        self._charges.append(charge)
+        self._parts = parts
 
 
 class LedgerFile:

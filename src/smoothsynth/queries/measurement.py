@@ -17,12 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth import privacy
-from smoothsynth.basis import Feature, Term
-from smoothsynth.choice import PRODUCTS, PairChoice
+from smoothsynth.accounting import charges as privacy
 from smoothsynth.errors import PlanError
-from smoothsynth.lattice import LATTICE
-from smoothsynth.sensitivity import (
+from smoothsynth.queries.bases import (
+    LATTICE,
+    WAVES,
+    Feature,
+    Term,
+    check_counts,
+    check_waves,
+    coordinate_of,
+    count_values,
+)
+from smoothsynth.queries.selection import PRODUCTS, PairChoice
+from smoothsynth.queries.sensitivity import (
     Marks,
     l1_sensitivity,
     l2_sensitivity,
@@ -34,9 +42,7 @@ from smoothsynth.sensitivity import (
     waves_l1,
     waves_l2,
 )
-from smoothsynth.soft_counts import check_counts, count_values
-from smoothsynth.view import View, evaluate_through
-from smoothsynth.waves import WAVES, check_waves, coordinate_of
+from smoothsynth.queries.transformation import View, evaluate_through
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.schema import Schema
+
 
 # The weight of a feature that is not scaled down.
 FULL_WEIGHT = 2**16

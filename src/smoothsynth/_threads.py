@@ -14,6 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+
 _PREFIXES, _SUFFIXES = ("scipy_openblas", "openblas"), ("64_", "")
 # The number of threads belongs to the process: the first to come lowers it, the last to leave restores it.
 _lock = threading.Lock()

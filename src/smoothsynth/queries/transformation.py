@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.basis import evaluate
 from smoothsynth.errors import PlanError
-from smoothsynth.lattice import LATTICE
-from smoothsynth.soft_counts import FEWEST_COUNTS, MOST_COUNTS, evaluate_counts
-from smoothsynth.waves import WAVES, waves_of
+from smoothsynth.queries.bases import FEWEST_COUNTS, LATTICE, MOST_COUNTS, WAVES, evaluate, evaluate_counts, waves_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature
+    from smoothsynth.queries.bases import Feature
+
 
 # A coordinate is bent by a chain of straight pieces, each 2^8 lattice steps wide.
 PIECE = 2**8
@@ -38,8 +36,8 @@ class View:
     (in units of the cube) and |y| > radius, the row is cut:  y = trunc(y radius / |y|).  A `pooled` view sees one
     coordinate only, the mean of T_2 over the row,  X = floor(2 sum X_i^2 / (d S)) - S,  bent by its only line.
 
-    With a number of `counts`, a factor (c, j) of a term is not T_j of coordinate c but the j-th of its soft counts
-    (smoothsynth.soft_counts). A view of `waves` sees two coordinates in place of each, its waves (smoothsynth.waves).
+    With a number of `counts`, a factor (c, j) of a term is not T_j of coordinate c but the j-th of its soft counts.
+    A view of `waves` sees two coordinates in place of each, its waves (both: smoothsynth.queries.bases).
     """
 
     knots: NDArray[np.int64]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.schema.bounds import PRIVATE
 from smoothsynth.schema.category import Category
-from smoothsynth.schema.dates import Date, Datetime, day_at, moment_at
+from smoothsynth.schema.date import Date, Datetime, day_at, moment_at
 from smoothsynth.schema.number import Integer, Number
 from smoothsynth.schema.schema import Schema
+from smoothsynth.schema.valued import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from smoothsynth.schema.column import Column
+    from smoothsynth.schema.encoding import Column
+
 
 # The level at which values count that were not found, unless the schema names another.
 OTHER = "other"

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.errors import BudgetError
-from smoothsynth.privacy import (
+from smoothsynth.accounting.charges import (
     EPSILON_RANGE,
     HALF_PI,
     Budget,
@@ -23,11 +22,13 @@ from smoothsynth.privacy import (
     rounded_above,
     rounded_below,
 )
+from smoothsynth.errors import BudgetError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from smoothsynth.privacy import Charge
+    from smoothsynth.accounting.charges import Charge
+
 
 _ROUNDING = 1e-12
 _MOST_TIMES = 1e6

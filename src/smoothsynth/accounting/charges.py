@@ -18,6 +18,7 @@ from smoothsynth.errors import BudgetError, PlanError, SmoothsynthError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+
 NEIGHBOURS = "Neighbouring tables: same number of rows, one row replaced."
 
 # Discrete Laplace noise on the counts of the values that occur; those below a threshold are not released.

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth import privacy
+from smoothsynth.accounting import charges as privacy
 from smoothsynth.errors import PlanError
-from smoothsynth.lattice import LATTICE
-from smoothsynth.waves import coordinate_of
+from smoothsynth.queries.bases import LATTICE, coordinate_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.basis import Feature
+    from smoothsynth.queries.bases import Feature
+
 
 # The four products of the waves of two columns, and how far one row moves them in length, in units of the lattice.
 PRODUCTS = 4

@@ -25,6 +25,7 @@ from smoothsynth.errors import LedgerError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+
 APPLICATION = 0x736D6C67  # "smlg", in the header of the file
 # Format 1 knew no division of a total: software that reads no other must not write to such a ledger.
 FORMAT = 2
