@@ -15,10 +15,10 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import linprog
 
+from smoothsynth.fit.features import computed_features
+from smoothsynth.fit.linear_program import fit_linear_program
+from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
 from smoothsynth.queries.bases import lowest
-from smoothsynth.synthesis.computed_features import computed_features
-from smoothsynth.synthesis.linear_program import fit_linear_program
-from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 
 # Columns, moments (degree 2), candidates, noise.
 LARGE = [

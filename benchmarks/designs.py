@@ -19,14 +19,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.metrics import Judge
-from smoothsynth.designs import auto, gaussian
-from smoothsynth.designs.focus import FOCUSES, Focus
+from smoothsynth.methods import adaptive as auto
+from smoothsynth.methods import adaptive_rounds as gaussian
+from smoothsynth.methods.layout import FOCUSES, Focus
+from smoothsynth.model import transformations as looks
+from smoothsynth.model.synthesis import rows_of_model
 from smoothsynth.paper.datasets import DataSet, available, data_folder
 from smoothsynth.plan import plan
 from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.stages import Stages
-from smoothsynth.synthesis import looks
-from smoothsynth.synthesis.synthesise import rows_of_model
 
 EPSILON, DELTA = 1.0, 1e-10
 MEASURES = ("rel_2", "rel_4", "narrow", "ridge", "polynomial", "w1", "corr")

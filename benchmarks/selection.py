@@ -3,7 +3,7 @@
     python -m benchmarks.selection [--data DIR] [--rounds 5]
 
 Both have the same share of the same budget and see the same standardised rows. "All pairs": every product of rows cut to
-length sqrt(0.6 d), read as the model reads them (synthesis/denoising.py). "Chosen": k rounds of report-noisy-max on
+length sqrt(0.6 d), read as the model reads them (model/copula.py). "Chosen": k rounds of report-noisy-max on
 |sum y_i y_j|, each value clipped to 2.5, then those k products measured; the number k and the part of the share that
 goes into choosing are the best in hindsight, which favours it. Figures are the mean absolute error of a correlation, and
 after the stroke that of the true correlations beyond 0.3. Study code: noise is drawn in floating point.
@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from smoothsynth.accounting.charges import gaussian_multiplier
+from smoothsynth.model.copula import denoise
 from smoothsynth.paper.datasets import available, data_folder
-from smoothsynth.synthesis.denoising import denoise
 
 EPSILON, DELTA, SHARE = 1.0, 1e-10, 0.48
 SHORT, CLIP, MEANS, STRONG = 0.6, 2.5, 1.3, 0.3

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.accounting.charges import MOST_DELTA, exceeding_probability
+from smoothsynth.model.model import empty_model
 from smoothsynth.plan import Forecast, Plan
 from smoothsynth.queries.measurement import FULL_WEIGHT
-from smoothsynth.synthesis.model import empty_model
 from smoothsynth.terminal import as_text, one_line
 
 if TYPE_CHECKING:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from smoothsynth._version import VERSION
 from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.errors import PlanError
+from smoothsynth.model.contradictions import remarks
+from smoothsynth.model.sampling import generator
+from smoothsynth.model.synthesis import Synthesis, rows_of_model, synthesise
 from smoothsynth.plan import Plan, check_choices, plan, plan_found
 from smoothsynth.private.discover import check_engine, discover
 from smoothsynth.private.engines.choose import open_engine, read_address
@@ -19,9 +22,6 @@ from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
 from smoothsynth.release import Receipt, Release
 from smoothsynth.stages import Stages
-from smoothsynth.synthesis.contradictions import remarks
-from smoothsynth.synthesis.sample import generator
-from smoothsynth.synthesis.synthesise import Synthesis, rows_of_model, synthesise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from smoothsynth.accounting.charges import Charge
     from smoothsynth.accounting.ledger import Reservation
-    from smoothsynth.discovery.found import Found
+    from smoothsynth.discovery.search import Found
+    from smoothsynth.methods.paper import NoisySubspace
     from smoothsynth.private.engine import Engine
     from smoothsynth.private.table import Table
     from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.schema import Schema
-    from smoothsynth.subspace import NoisySubspace
 
     Progress = Callable[[str, int, int | None], None]
 

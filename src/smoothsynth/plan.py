@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.accounting.charges import Budget, Charge, compose
-from smoothsynth.designs.auto import auto_design
-from smoothsynth.designs.focus import FOCUSES
-from smoothsynth.designs.paper import paper_design
-from smoothsynth.designs.shape import MOST_CHOSEN_FROM, Shape
-from smoothsynth.discovery.design import plan_discovery
+from smoothsynth.discovery.search import plan_discovery
 from smoothsynth.errors import PlanError
+from smoothsynth.methods.adaptive import auto_design
+from smoothsynth.methods.layout import FOCUSES, MOST_CHOSEN_FROM, Shape
+from smoothsynth.methods.paper import paper_design
 from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS, Measurement
 from smoothsynth.schema import Schema
 from smoothsynth.schema.unresolved import assumed
 
 if TYPE_CHECKING:
-    from smoothsynth.designs.design import Design
-    from smoothsynth.discovery.design import Discovery
-    from smoothsynth.subspace import SubspaceMeasurement
+    from smoothsynth.discovery.search import Discovery
+    from smoothsynth.methods.layout import Design
+    from smoothsynth.methods.paper import SubspaceMeasurement
 
 METHODS = ("auto", "paper")
 NOISES = ("pure", "gaussian")

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from smoothsynth.answer.estimate import Estimate
     from smoothsynth.answer.statistics import Bin, Regression
-    from smoothsynth.discovery.found import Found
-    from smoothsynth.subspace import NoisySubspace
+    from smoothsynth.discovery.search import Found
+    from smoothsynth.methods.paper import NoisySubspace
 
 
 FORMAT = 1

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.synthesis.kept_views import learn_through
-from smoothsynth.synthesis.model import empty_model
-from smoothsynth.synthesis.sample import generator
-from smoothsynth.synthesis.synthesise import drawn_rows
+from smoothsynth.model.model import empty_model, learn_through
+from smoothsynth.model.sampling import generator
+from smoothsynth.model.synthesis import drawn_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from smoothsynth.model.model import Model
     from smoothsynth.queries.transformation import View
     from smoothsynth.release import Release
-    from smoothsynth.synthesis.model import Model
 
     Condition = Mapping[str, Any] | Callable[[pa.Table], Any]
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from smoothsynth.synthesis.kept_views import learn_through
-from smoothsynth.synthesis.model import Model, empty_model
+from smoothsynth.model.model import Model, empty_model, learn_through
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,9 +16,8 @@ LAYERS = [
     ["commands", "folder"],
     ["schema", "accounting"],
     ["queries", "spreadsheet"],
-    ["subspace", "discovery"],
-    ["designs", "study"],
-    ["private", "synthesis", "plan", "release"],
+    ["discovery", "methods", "fit", "study"],
+    ["private", "model", "plan", "release"],
     ["forecast", "needs", "loading", "stages", "answer", "sampling", "notebook"],
     ["pipeline", "verify", "sql", "report"],
     ["federated", "updates", "adapters"],
@@ -70,7 +69,7 @@ def test_every_room_is_on_the_list():
 
 
 def test_post_processing_cannot_see_rows():
-    for path in ROOT.rglob("synthesis/**/*.py"):
+    for path in [*ROOT.rglob("model/**/*.py"), *ROOT.rglob("fit/**/*.py")]:
         assert "private" not in set(imported_rooms(path)), path
 
 
@@ -78,7 +77,7 @@ PIPELINE_ONLY = {"pipeline.py", "cli.py"}
 
 
 def test_only_the_pipeline_sees_both_sides():
-    both = {p.relative_to(ROOT).as_posix() for p in SOURCES if {"private", "synthesis"} <= set(imported_rooms(p))}
+    both = {p.relative_to(ROOT).as_posix() for p in SOURCES if {"private", "model"} <= set(imported_rooms(p))}
     assert both <= {"pipeline.py"} | {p for p in both if p.startswith("paper/")}
 
 

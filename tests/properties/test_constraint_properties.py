@@ -7,11 +7,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import smoothsynth as ss
+from smoothsynth.model.constraints import Polytope
+from smoothsynth.model.exact_rows import exact_rows
 from smoothsynth.schema.constraints import Relation, broken
 from smoothsynth.schema.encoding import as_numbers
 from smoothsynth.schema.integer_points import near_solution, short_basis, whole_solutions
-from smoothsynth.synthesis.exact_rows import exact_rows
-from smoothsynth.synthesis.half_spaces import Polytope
 
 COEFFICIENTS = st.sampled_from(["1", "-1", "2", "-3", "0.5"])
 

@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from smoothsynth.synthesis.linear_program import fit_linear_program
-from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
+from smoothsynth.fit.linear_program import fit_linear_program
+from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
 
 # Coarse values make ties, duplicates, constant features and singular bases common.
 coarse = st.integers(-4, 4).map(lambda value: value / 4)

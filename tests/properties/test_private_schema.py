@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 import smoothsynth as ss
 from smoothsynth.accounting.charges import Charge, gaussian_sigma, laplace_scale, split_delta, stable_threshold
-from smoothsynth.discovery.design import plan_discovery
-from smoothsynth.discovery.grids import CELLS, STEPS, grid_over
+from smoothsynth.discovery.bounds import CELLS, STEPS, grid_over, reach
 from smoothsynth.discovery.levels import LevelsMeasurement
-from smoothsynth.discovery.reach import reach
-from smoothsynth.discovery.search import Search
+from smoothsynth.discovery.search import Search, plan_discovery
 from smoothsynth.plan import plan
 from smoothsynth.queries.measurement import FULL_WEIGHT
 from smoothsynth.schema.category import Intervals

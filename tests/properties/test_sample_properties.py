@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smoothsynth.synthesis.sample import generator, systematic
+from smoothsynth.model.sampling import generator, systematic
 
 weights = st.lists(
     st.one_of(st.just(0.0), st.floats(1e-12, 1.0), st.sampled_from([0.1, 0.2, 0.25, 0.5, 1.0])), min_size=1, max_size=60

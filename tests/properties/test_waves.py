@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsynth.designs.shape import Shape
 from smoothsynth.errors import PlanError
+from smoothsynth.methods.layout import Shape
+from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.transformations import wave_view
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE as S
 from smoothsynth.queries.bases import WAVES, Feature, coordinate_of, term_feature, waves_of
@@ -17,8 +19,6 @@ from smoothsynth.queries.sensitivity import waves_l1, waves_l2
 from smoothsynth.queries.transformation import KNOTS, View
 from smoothsynth.sampling import look_of
 from smoothsynth.schema import Category, Number, Schema
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.looks import wave_view
 
 D = 4
 UNIT = Schema({f"x{i}": Number(-1, 1) for i in range(D)})

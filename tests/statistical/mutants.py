@@ -30,12 +30,12 @@ from smoothsynth.audit.pairs import EDGE, pair
 from smoothsynth.audit.run import examine_all
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.loading import documents
+from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, on_lattice
 from smoothsynth.private import noise
 from smoothsynth.queries import measurement as moments
 from smoothsynth.queries import selection as choice
 from smoothsynth.release import as_text, sha256
 from smoothsynth.schema import cells
-from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, on_lattice
 from smoothsynth.verify import arithmetic
 
 ALPHA = 1e-6

@@ -10,8 +10,10 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger
-from smoothsynth.designs.shape import Shape
 from smoothsynth.errors import BudgetError, PlanError
+from smoothsynth.methods.layout import Shape
+from smoothsynth.model.model import empty_model
+from smoothsynth.model.sampling import generator
 from smoothsynth.private import measure, noise
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
@@ -20,8 +22,6 @@ from smoothsynth.queries.selection import PRODUCTS, PairChoice
 from smoothsynth.queries.transformation import View
 from smoothsynth.release import sha256
 from smoothsynth.sampling import look_of
-from smoothsynth.synthesis.model import empty_model
-from smoothsynth.synthesis.sample import generator
 
 COLUMNS, ROWS = 8, 4_000
 SCHEMA = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.cli import app
+from smoothsynth.model.marginal_moments import public_values
 from smoothsynth.release import sha256
 from smoothsynth.schema.constraints import PublicMoment, Relation, parse_constraint
-from smoothsynth.synthesis.known_moments import public_values
 
 COLUMNS = {
     "a": ss.Integer(0, 100),

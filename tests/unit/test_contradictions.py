@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.synthesis.contradictions import _is_cut, _moments, contradictions, listed, remarks
+from smoothsynth.model.contradictions import _is_cut, _moments, contradictions, listed, remarks
 
 ROWS = 6_000
 SCHEMA = ss.Schema(
@@ -115,7 +115,7 @@ def test_a_few_rows_contradict_less_than_many(release):
 @pytest.fixture
 def collapsed(monkeypatch):
     """A release whose model takes rows without a level for rows with one, as it once did."""
-    monkeypatch.setattr("smoothsynth.synthesis.shares._BEYOND_NOISE", np.inf)
+    monkeypatch.setattr("smoothsynth.model.marginal_moments._BEYOND_NOISE", np.inf)
     rng = np.random.default_rng(4)
     values = {
         "g": np.where(rng.random(ROWS) < 0.1, np.nan, rng.normal(5.5, 1, ROWS)),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.designs import purposes
-from smoothsynth.designs.purposes import purpose_of
+from smoothsynth.methods import layout as purposes
+from smoothsynth.methods.layout import purpose_of
 from smoothsynth.needs import needed_epsilon, needed_rows
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
 

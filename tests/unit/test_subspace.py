@@ -3,10 +3,10 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger
+from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
-from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement
 
 SCHEMA = ss.Schema({name: ss.Number(-1, 1) for name in "abcdef"})
 
@@ -41,7 +41,7 @@ def test_the_first_product_is_the_exact_one_plus_noise():
     points = rows()
     measurement = SubspaceMeasurement(dimensions=6, rank=3, iterations=1, multiplier=1.0)
     found, ledger = run(points, measurement)
-    from smoothsynth.subspace import orthonormal
+    from smoothsynth.methods.paper import orthonormal
 
     exact = np.cov(points.T, bias=True) @ orthonormal(found.start)
     noise = ledger.charges[0].deviation / (len(points) * 2**16)
@@ -53,9 +53,9 @@ def test_the_first_product_is_the_exact_one_plus_noise():
 @pytest.mark.parametrize("kind", ["epsilon", "multiplier"])
 def test_no_neighbour_moves_the_product_more_than_the_bound(kind):
     """The exact integer products of neighbouring tables, worst corners included."""
+    from smoothsynth.methods.paper import on_lattice, orthonormal
     from smoothsynth.private.engine import SealedSums
     from smoothsynth.private.measure import _exact_product
-    from smoothsynth.subspace import on_lattice, orthonormal
 
     rng = np.random.default_rng(3)
     measurement = SubspaceMeasurement(dimensions=6, rank=2, iterations=1, **{kind: 1.0})

@@ -7,13 +7,11 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model.marginal_moments import learn_shares, opened, unmatched, with_levels
+from smoothsynth.model.marginals import fit_independent, flat_columns
+from smoothsynth.model.sampling import generator
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.independent import fit_independent
-from smoothsynth.synthesis.sample import generator
-from smoothsynth.synthesis.shares import learn_shares
-from smoothsynth.synthesis.unmatched import opened, unmatched, with_levels
 
 ROWS = 8_000
 THREE = ss.Category(["A", "B", "C"])

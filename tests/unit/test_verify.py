@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.cli import app
+from smoothsynth.model.contradictions import remarks
 from smoothsynth.release import as_text, sha256
-from smoothsynth.synthesis.contradictions import remarks
 from smoothsynth.verify.evidence import read_evidence
 from smoothsynth.verify.hockey_stick import gaussian_delta_by_integral
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import PlanError
+from smoothsynth.model.sampling import generator, systematic
 from smoothsynth.sampling import sample
-from smoothsynth.synthesis.sample import generator, systematic
 
 if TYPE_CHECKING:
     import pyarrow

@@ -13,8 +13,8 @@ import numpy as np
 
 from smoothsynth.answer.factors import BentTable, feature_values, table_of
 from smoothsynth.answer.strangeness import pair_strangeness
+from smoothsynth.model.sampling import generator
 from smoothsynth.queries.bases import LATTICE, Feature, by_coordinates
-from smoothsynth.synthesis.sample import generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

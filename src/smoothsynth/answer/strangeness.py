@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.model.sampling import generator
 from smoothsynth.queries.bases import WAVES
-from smoothsynth.synthesis.sample import generator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

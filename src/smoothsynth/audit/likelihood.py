@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.methods.paper import NoisySubspace, orthonormal
 from smoothsynth.queries.measurement import FULL_WEIGHT
-from smoothsynth.subspace import NoisySubspace, orthonormal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

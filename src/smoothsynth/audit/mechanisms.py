@@ -13,8 +13,9 @@ from smoothsynth.audit import likelihood, low_bits
 from smoothsynth.audit.case import Case
 from smoothsynth.audit.claim import Claim, claim_of
 from smoothsynth.audit.pairs import EDGE, pair, worst_pair
-from smoothsynth.designs.gaussian import FREE_SQUARE
 from smoothsynth.errors import SmoothsynthError
+from smoothsynth.methods.adaptive_rounds import FREE_SQUARE
+from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, orthonormal
 from smoothsynth.private import noise
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.measure import measure
@@ -23,7 +24,6 @@ from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import WAVES, pooled, tensor, term_feature, total_degree
 from smoothsynth.queries.measurement import Measurement, charge_for, whole_weights
 from smoothsynth.queries.transformation import View, knot_places
-from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, orthonormal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

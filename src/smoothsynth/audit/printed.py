@@ -13,10 +13,10 @@ import numpy as np
 from smoothsynth.audit.case import Case, Finding
 from smoothsynth.audit.claim import Claim
 from smoothsynth.audit.exact_loss import laplace_epsilon_at_least
+from smoothsynth.model.sampling import generator
 from smoothsynth.paper import printed
 from smoothsynth.paper.reproduction import scale_by_own_range
 from smoothsynth.paper.subspace import printed_ellipsoid
-from smoothsynth.synthesis.sample import generator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,17 @@
-"""The search for the bounds of one column: powers of two, then equal steps, and what the noisy counts show.
+"""Search for private bounds: dyadic grid, refinement, noise tail bounds.
+
+Public intervals in which rows are counted: powers of two at first, then equal steps of few digits.
+
+Every edge is a power of two or a decimal of few digits, made without rounding, so that everybody finds the same.
+
+How far noise alone reaches: what a sum of noisy counts must exceed before it is taken for rows.
+
+Where the rows are, from noisy counts in intervals: the intervals where they stand out most, and those farther out.
+
+A window of w intervals stands out if its noisy count is above what noise alone reaches (reach.py). The bounds are the outer
+ends of the outermost windows that stand out, going inwards from both ends to the window that stands out most.
+
+The search for the bounds of one column: powers of two, then equal steps, and what the noisy counts show.
 
 Round 1 counts rows between powers of two and finds the magnitude. Rounds 2 and 3 count them in equal steps over what was
 found: if they lie in few of them, round 3 has finer steps; if not, its counts are added to those of round 2.
@@ -6,13 +19,13 @@ found: if they lie in few of them, round 3 has finer steps; if not, its counts a
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from smoothsynth.discovery.grids import CELLS, STEPS, doubling_edges, grid_over
-from smoothsynth.discovery.hull import Counts, hull
 from smoothsynth.errors import DataError
 from smoothsynth.queries.measurement import FULL_WEIGHT
 from smoothsynth.schema.category import Intervals
@@ -21,10 +34,192 @@ from smoothsynth.schema.unresolved import Searched, public_bounds, with_bounds
 from smoothsynth.schema.valued import POWERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from smoothsynth.accounting.charges import Charge
-    from smoothsynth.discovery.grids import Grid, Side
+
+    Chance = Callable[[int, int, int], float]
+
+
+# Intervals of a grid of equal steps; the first and the last are open.
+CELLS = 64
+STEPS = CELLS - 2
+_DIGITS = (1, 2, 5)
+
+Side = float | None
+
+
+def doubling_edges(kind: str, lower: Side, upper: Side) -> tuple[float, ...]:
+    """Return 0 and plus and minus the powers of two of a kind of column, between its public bounds."""
+    least, most = POWERS[kind]
+    powers = [2.0**k for k in range(least, most + 1)]
+    edges = [*(-power for power in reversed(powers)), 0.0, *powers]
+    return tuple(e for e in edges if (lower is None or e > lower) and (upper is None or e < upper))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """STEPS equal steps of  digit 10^power,  from `start` steps on: the edges  start, start + 1, ..., start + STEPS.
+
+    `covered` are the intervals, first and after the last, of what the grid was laid over.
+    """
+
+    digit: int
+    power: int
+    start: int = 0
+    covered: tuple[int, int] = (1, CELLS - 1)
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """The edges."""
+        return tuple(self.at(self.start + i) for i in range(STEPS + 1))
+
+    @property
+    def step(self) -> Fraction:
+        """The width of a step."""
+        return Fraction(10) ** self.power * self.digit
+
+    def at(self, place: int) -> float:
+        """Return the edge at so many steps from 0, the double nearest to that decimal."""
+        return float(f"{place * self.digit}e{self.power}")
+
+    def below(self, value: Fraction) -> int:
+        """Return the last place that is not above a value."""
+        return math.floor(value / self.step)
+
+    def above(self, value: Fraction) -> int:
+        """Return the first place that is not below a value."""
+        return math.ceil(value / self.step)
+
+
+def grid_over(low: float, high: float, *, lower: Side, upper: Side, whole: bool) -> Grid:
+    """Return the finest grid that covers [low, high], within public sides, in whole steps if need be.
+
+    Steps that are left over go to both sides, or to the open one.
+    """
+    first, last = Fraction(low), Fraction(high)
+    for digit, power in _rising_steps((last - first) / STEPS, whole=whole):
+        grid = Grid(digit, power)
+        # The first edge lies inside a public bound: what is beyond counts in the open interval.
+        least = None if lower is None else grid.below(Fraction(lower)) + 1
+        most = None if upper is None else grid.above(Fraction(upper)) - 1 - STEPS
+        start, end = grid.below(first), grid.above(last)
+        if end - start <= STEPS:
+            placed = start - (STEPS - (end - start)) // 2
+            placed = placed if least is None else max(placed, least)
+            placed = placed if most is None else min(placed, most)
+            return Grid(digit, power, placed, (max(start - placed + 1, 0), min(end - placed + 1, CELLS)))
+    raise AssertionError("steps rise without end")
+
+
+def _rising_steps(width: Fraction, *, whole: bool) -> Iterator[tuple[int, int]]:
+    """Yield digits and powers of ten of rising steps, from one that is not above `width`."""
+    power = max(math.floor(math.log10(width)) - 1, 0) if whole else math.floor(math.log10(width)) - 1
+    while True:
+        yield from ((digit, power) for digit in _DIGITS)
+        power += 1
+
+
+def reach(charge: Charge, terms: int, chance: float) -> int:
+    """Return the least whole x, in units of the noisy numbers, with  P(sum of `terms` noises >= x) <= chance.
+
+        Gaussian   sigma sqrt(terms) z,                                            P(N >= z) = chance
+        Laplace    the least x with  min_t (1 - (b t)^2)^-terms e^(-t x) <= chance;   b ln(1 / (2 chance)) for one term
+
+    Integer noise is no wider: sinh(s)/sinh(a) <= s/a for s <= a puts the discrete Laplace transform below the other
+    (docs/proofs/private-schema.md, section 2).
+    """
+    unit = _gaussian(chance) * math.sqrt(terms) if charge.multiplier is not None else _laplace(terms, chance)
+    return math.ceil(charge.scale * unit)
+
+
+@functools.lru_cache(maxsize=1024)
+def _gaussian(chance: float) -> float:
+    return _least(lambda z: 0.5 * math.erfc(z / math.sqrt(2.0)) <= chance)
+
+
+@functools.lru_cache(maxsize=4096)
+def _laplace(terms: int, chance: float) -> float:
+    if terms == 1:
+        return -math.log(min(2.0 * chance, 1.0))
+
+    def rare(x: float) -> bool:
+        # The best t solves  2 terms t / (1 - t^2) = x,  here with b = 1.
+        t = x / (terms + math.hypot(terms, x))
+        return -terms * math.log1p(-t * t) - t * x <= math.log(chance)
+
+    return _least(rare)
+
+
+def _least(holds: Callable[[float], bool]) -> float:
+    """Bisect for the least number from which on a condition holds."""
+    low, high = 0.0, 1.0
+    while not holds(high):
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Noisy counts in intervals, each the sum of so many `terms` that a charge describes."""
+
+    numbers: tuple[int, ...]
+    charge: Charge
+    terms: int
+
+    def plus(self, other: Counts) -> Counts:
+        """Add the counts of a further round in the same intervals; of two scales of noise the larger one is taken."""
+        pairs = zip(self.numbers, other.numbers, strict=True)
+        wider = max(self.charge, other.charge, key=lambda charge: charge.scale)
+        return Counts(tuple(mine + others for mine, others in pairs), wider, self.terms + other.terms)
+
+    def reach(self, windows: int, chance: float) -> int:
+        """Return what the noise of so many intervals together reaches with this chance."""
+        return reach(self.charge, self.terms * windows, chance)
+
+
+def hull(counts: Counts, widths: Sequence[int], *, peak_chance: float, chance: Chance) -> tuple[int, int] | None:
+    """Return the first interval with rows and the one after the last; None if nothing stands out.
+
+    `peak_chance` is that of taking noise for the peak, over all windows of these widths.
+    """
+    sums = [0, *accumulate(counts.numbers)]
+    peak = _peak(counts, sums, widths, peak_chance / (len(counts.numbers) * len(widths)))
+    if peak is None:
+        return None
+    first, after = peak
+
+    def stands_out(inner: int, outwards: int) -> int | None:
+        """Return the outer end of the narrowest window from `inner` outwards that stands out."""
+        for width in widths:
+            outer = inner + outwards * (width - 1)
+            if not 0 <= outer < len(counts.numbers):
+                break
+            low, high = min(inner, outer), max(inner, outer) + 1
+            if sums[high] - sums[low] > counts.reach(width, chance(inner, first, after) / len(widths)):
+                return outer
+        return None
+
+    below = next((found for i in range(first) if (found := stands_out(i, -1)) is not None), first)
+    last = len(counts.numbers) - 1
+    above = next((found for i in range(last, after - 1, -1) if (found := stands_out(i, 1)) is not None), after - 1)
+    return below, above + 1
+
+
+def _peak(counts: Counts, sums: Sequence[int], widths: Sequence[int], chance: float) -> tuple[int, int] | None:
+    """Return the window that exceeds what noise reaches by the largest factor, the first of several."""
+    best, found = 1.0, None
+    for width in widths:
+        needed = counts.reach(width, chance)
+        for low in range(len(counts.numbers) - width + 1):
+            factor = (sums[low + width] - sums[low]) / needed
+            if factor > best:
+                best, found = factor, (low, low + width)
+    return found
+
 
 ROUNDS = 3
 # Chances that noise alone makes a peak, over all columns of a round, and an outlier on one side of one column. In the first

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.discovery.found import Found
+from smoothsynth.discovery.search import Found
 from smoothsynth.errors import ReleaseError
 from smoothsynth.loading.earlier import check_earlier
 from smoothsynth.loading.files import parse, read_text
 from smoothsynth.loading.form import check_form
 from smoothsynth.loading.shapes import CHOICE, FOUND, MOMENTS, RECEIPT, SUBSPACE, check_shape
 from smoothsynth.loading.sizes import MOST_MOMENTS, MOST_RECEIPT
+from smoothsynth.methods.paper import NoisySubspace
 from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.release import FORMAT, MOMENTS_FILE, RECEIPT_FILE, Receipt, moments_document
-from smoothsynth.subspace import NoisySubspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

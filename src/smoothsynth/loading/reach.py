@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from smoothsynth.discovery.levels import NoisyLevels
     from smoothsynth.loading.documents import Measured
+    from smoothsynth.methods.paper import NoisySubspace
     from smoothsynth.queries.measurement import NoisyMoments
-    from smoothsynth.subspace import NoisySubspace
 
     # Sums by the name of what they are, with the most that each can be.
     Reached = tuple[str, Sequence[int], Sequence[float]]

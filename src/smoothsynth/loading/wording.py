@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from smoothsynth.designs.purposes import purpose_of
+from smoothsynth.fit.result import is_outcome
+from smoothsynth.methods.layout import purpose_of
 from smoothsynth.plan import CANDIDATES, FITS, METHODS
 from smoothsynth.release import CSV_FILE, MOMENTS_FILE, REPORT_FILE, ROWS_FILE
-from smoothsynth.synthesis.outcomes import is_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

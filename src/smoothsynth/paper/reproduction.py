@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from smoothsynth.errors import DataError, PlanError
+from smoothsynth.fit.candidates import grid_axis
+from smoothsynth.fit.grid import fit_grid_linear_program
+from smoothsynth.fit.linear_program import fit_linear_program
 from smoothsynth.paper import printed
 from smoothsynth.paper.mechanisms.domain import MOST_CELLS, Grid
 from smoothsynth.paper.subspace import printed_ellipsoid
 from smoothsynth.queries import bases as basis
-from smoothsynth.synthesis.candidates import grid_axis
-from smoothsynth.synthesis.grid_program import fit_grid_linear_program
-from smoothsynth.synthesis.linear_program import fit_linear_program
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smoothsynth.discovery.found import Found
+from smoothsynth.discovery.search import Found
 from smoothsynth.errors import PlanError
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.measure import measure, measure_levels
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from smoothsynth.accounting.ledger import Ledger
-    from smoothsynth.discovery.design import Discovery
+    from smoothsynth.discovery.search import Discovery
     from smoothsynth.private.engine import Engine
     from smoothsynth.private.table import Table
 

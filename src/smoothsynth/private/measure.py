@@ -10,11 +10,11 @@ import numpy as np
 
 from smoothsynth.discovery.levels import MOST_FOUND, NoisyLevels
 from smoothsynth.errors import PlanError
+from smoothsynth.methods.paper import SubspaceMeasurement, on_lattice
 from smoothsynth.private import noise
 from smoothsynth.private.values import count_values
 from smoothsynth.queries.bases import LATTICE, total_degree
 from smoothsynth.queries.measurement import Measurement, NoisyMoments, check_marks, coarse_sums
-from smoothsynth.subspace import SubspaceMeasurement, on_lattice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, orthonormal
 from smoothsynth.private.measure import measure_product
 from smoothsynth.queries.bases import total_degree
-from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement, orthonormal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

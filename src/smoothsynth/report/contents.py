@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth._threads import one_thread
+from smoothsynth.model.contradictions import contradictions
+from smoothsynth.model.marginal_moments import unmatched
 from smoothsynth.release import MOMENTS_FILE, ROWS_FILE, Release, sha256
 from smoothsynth.report.answering import answering
 from smoothsynth.report.columns import Plain, Shape, others, shapes
@@ -15,15 +17,13 @@ from smoothsynth.report.embedding import Embedding, embed
 from smoothsynth.report.limits import Limit, limits
 from smoothsynth.report.questions import Question, questions
 from smoothsynth.report.spending import Spending, spending
-from smoothsynth.synthesis.contradictions import contradictions
-from smoothsynth.synthesis.unmatched import unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from smoothsynth.model.contradictions import Contradiction
     from smoothsynth.release import Receipt
-    from smoothsynth.synthesis.contradictions import Contradiction
 
 
 MOST_COLUMNS = 100

@@ -10,8 +10,8 @@ from smoothsynth.report.tables import figure, table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from smoothsynth.model.contradictions import Contradiction
     from smoothsynth.report.contents import Contents
-    from smoothsynth.synthesis.contradictions import Contradiction
 
 _MOST_LINES = 12
 

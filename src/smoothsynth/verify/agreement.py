@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from smoothsynth.fit.result import without_remarks
 from smoothsynth.loading.reach import DEVIATIONS, check_reach
-from smoothsynth.synthesis.contradictions import contradictions, listed, remarks
-from smoothsynth.synthesis.outcomes import without_remarks
+from smoothsynth.model.contradictions import contradictions, listed, remarks
 from smoothsynth.verify.check import Check
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def check_earlier(evidence: Evidence) -> list[Check]:
 
 
 def check_rows_against_moments(evidence: Evidence) -> list[Check]:
-    """Name the columns of which the rows contradict what was released (smoothsynth.synthesis.contradictions).
+    """Name the columns of which the rows contradict what was released (smoothsynth.model.contradictions).
 
     That is a warning: such rows serve badly, or are others, but no promise of privacy is broken by that.
     """

@@ -17,11 +17,11 @@ from smoothsynth.schema import Schema
 if TYPE_CHECKING:
     import pyarrow
 
-    from smoothsynth.discovery.found import Found
     from smoothsynth.discovery.levels import LevelsMeasurement
+    from smoothsynth.discovery.search import Found
+    from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement
     from smoothsynth.queries.measurement import Measurement, NoisyMoments
     from smoothsynth.queries.selection import PairChoice
-    from smoothsynth.subspace import NoisySubspace, SubspaceMeasurement
 
 
 @dataclass(frozen=True, slots=True)

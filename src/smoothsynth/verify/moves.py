@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.errors import PlanError
+from smoothsynth.model.sampling import generator
 from smoothsynth.queries.measurement import check_marks
-from smoothsynth.synthesis.sample import generator
 from smoothsynth.verify.check import Check, verdict
 
 if TYPE_CHECKING:

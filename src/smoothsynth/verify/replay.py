@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.errors import PlanError
+from smoothsynth.model.model import empty_model, learn_through
+from smoothsynth.model.sampling import generator
+from smoothsynth.model.synthesis import rows_of_model
 from smoothsynth.queries.bases import LATTICE
 from smoothsynth.sampling import look_of
 from smoothsynth.schema.encoding import as_numbers
-from smoothsynth.synthesis.kept_views import learn_through
-from smoothsynth.synthesis.model import empty_model
-from smoothsynth.synthesis.sample import generator
-from smoothsynth.synthesis.synthesise import rows_of_model
 from smoothsynth.verify.check import Check
 
 if TYPE_CHECKING:
+    from smoothsynth.model.model import Model
     from smoothsynth.queries.measurement import Measurement
     from smoothsynth.queries.transformation import View
-    from smoothsynth.synthesis.model import Model
     from smoothsynth.verify.evidence import Evidence
 
 # Other processors round other last digits; the knots they lead to differ by a step or two of 65,536.

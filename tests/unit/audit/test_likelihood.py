@@ -6,13 +6,13 @@ from scipy.stats import dlaplace
 
 from smoothsynth.audit import likelihood, mechanisms
 from smoothsynth.audit.pairs import pair, worst_pair
+from smoothsynth.methods.paper import on_lattice, orthonormal
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.measure import _exact_product
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import pooled, tensor, total_degree
 from smoothsynth.queries.measurement import Measurement, charge_for, coarse_sums
 from smoothsynth.queries.transformation import View, knot_places
-from smoothsynth.subspace import on_lattice, orthonormal
 
 HERE, THERE = np.array([3.0, -2.0]), np.array([5.0, 4.0])
 RELEASED = np.array([[4.0, 0.0], [0.0, 0.0], [9.0, 9.0], [-7.0, 3.0]])

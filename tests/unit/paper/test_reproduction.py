@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from smoothsynth.errors import DataError, PlanError
+from smoothsynth.fit.linear_program import fit_linear_program
 from smoothsynth.paper import NOT_PRIVATE
 from smoothsynth.paper.printed import parameters
 from smoothsynth.paper.queries import answers, random_queries, worst_errors
 from smoothsynth.paper.reproduction import Choices, accelerated, algorithm_1, scale_by_own_range
 from smoothsynth.paper.subspace import Ellipsoid, printed_ellipsoid
-from smoothsynth.synthesis.linear_program import fit_linear_program
 
 HUGE = 1e12
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from smoothsynth.errors import PlanError
-from smoothsynth.synthesis.candidates import Candidates, grid, hypercube
+from smoothsynth.fit.candidates import Candidates, grid, hypercube
 
 
 def test_hypercube_is_uniform_seeded_and_read_only():

@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs
+from smoothsynth.model.copula import CutMoments, free_pairs
+from smoothsynth.model.marginals import Groups, flat_columns
+from smoothsynth.model.model import Model
+from smoothsynth.model.norm_resampling import Stretch, needed_stretch
+from smoothsynth.model.row_norms import expected_ranks
+from smoothsynth.model.sampling import generator, place, scores
+from smoothsynth.model.scales import known_so_far, shifted
+from smoothsynth.model.transformations import length_view, score_view
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
-from smoothsynth.synthesis.columns import Groups, flat_columns
-from smoothsynth.synthesis.copula import CutMoments, free_pairs
-from smoothsynth.synthesis.cut_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs
-from smoothsynth.synthesis.lengths import expected_ranks
-from smoothsynth.synthesis.looks import length_view, score_view
-from smoothsynth.synthesis.model import Model
-from smoothsynth.synthesis.moving import shifted
-from smoothsynth.synthesis.placing import place, scores
-from smoothsynth.synthesis.sample import generator
-from smoothsynth.synthesis.squares import known_so_far
-from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 
 COLUMNS, ROWS = 20, 6000
 
@@ -125,7 +123,7 @@ def test_chosen_rows_are_turned_to_the_pairs_that_were_seen():
 
 
 def test_a_large_table_is_looked_at_in_part(monkeypatch):
-    columns, monkey = skewed_columns(), "smoothsynth.synthesis.cut_moments._MOST_LOOKED_AT"
+    columns, monkey = skewed_columns(), "smoothsynth.model.clipped_moments._MOST_LOOKED_AT"
     cut = seen_cut(place(alike_by(0.6), columns), columns, np.sqrt(3.0 * COLUMNS), noise=1e-5)
     monkeypatch.setattr(monkey, ROWS // 4)
     held = hold_pairs(alike_by(0.3), columns, cut)

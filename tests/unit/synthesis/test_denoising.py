@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from smoothsynth.synthesis.denoising import denoise, sparse, spread
+from smoothsynth.model.copula import denoise, sparse, spread
 
 
 def noise_of(rng, d):

@@ -7,14 +7,13 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.designs.shape import Shape
+from smoothsynth.methods.layout import Shape
+from smoothsynth.model.marginals import Groups, flat_columns
+from smoothsynth.model.swapping import Shapes, believed_shapes, columns_of, exchange
+from smoothsynth.model.transformations import wave_view
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.queries.transformation import View, knot_places
-from smoothsynth.synthesis.columns import Groups, flat_columns
-from smoothsynth.synthesis.exchanging import exchange
-from smoothsynth.synthesis.looks import wave_view
-from smoothsynth.synthesis.shapes import Shapes, believed_shapes, columns_of
 
 ROWS = 20_000
 

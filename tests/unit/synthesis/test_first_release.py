@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model import row_norms as lengths
+from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.model import hold_first
 from smoothsynth.queries.bases import pooled, term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
-from smoothsynth.synthesis import lengths
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.first_release import hold_first
 
 ROWS = 10**6
 SCHEMA = ss.Schema({"x": ss.Number(-1, 1), "y": ss.Number(-1, 1), "c": ss.Category(["a", "b", "z"])})

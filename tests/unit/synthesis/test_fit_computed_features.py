@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from smoothsynth.errors import PlanError
+from smoothsynth.fit import features as computing
+from smoothsynth.fit import newton as newton_path
+from smoothsynth.fit import newton as newton_solvers
+from smoothsynth.fit.entropy_dual import EntropyDual, Listed, gram_of
+from smoothsynth.fit.features import Evaluated, Quadratic, Stacked, computed_features
+from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
 from smoothsynth.queries.bases import evaluate, lowest, pooled, term_feature, total_degree
 from smoothsynth.queries.transformation import View
-from smoothsynth.synthesis import computed_features as computing
-from smoothsynth.synthesis import newton_path, newton_solvers
-from smoothsynth.synthesis.computed_features import Stacked, computed_features
-from smoothsynth.synthesis.entropy_dual import EntropyDual, Listed, gram_of
-from smoothsynth.synthesis.evaluated_features import Evaluated
-from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
-from smoothsynth.synthesis.quadratic_features import Quadratic
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(-1, 1, (700, 6))
@@ -56,8 +55,8 @@ def rows_and_candidates(columns, count, *, noise, seed=0):
 def test_products_are_those_of_the_listed_features(monkeypatch, groups, room):
     monkeypatch.setattr(computing, "_FORMED", 0)
     monkeypatch.setattr(computing, "MOST_LISTED", room)
-    monkeypatch.setattr("smoothsynth.synthesis.quadratic_features._BLOCK_ENTRIES", 1)
-    monkeypatch.setattr("smoothsynth.synthesis.evaluated_features._BLOCK_ENTRIES", 1)
+    monkeypatch.setattr("smoothsynth.fit.features._BLOCK_ENTRIES", 1)
+    monkeypatch.setattr("smoothsynth.fit.features._BLOCK_ENTRIES", 1)
     features, matrix = computed_features(groups), listed(groups)
     weights, multipliers = RNG.dirichlet(np.ones(700)), RNG.normal(size=matrix.shape[1])
     kept = np.sort(RNG.choice(700, 300, replace=False))

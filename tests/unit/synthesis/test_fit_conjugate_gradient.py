@@ -1,6 +1,6 @@
 import numpy as np
 
-from smoothsynth.synthesis.conjugate_gradient import solve_conjugate_gradient
+from smoothsynth.fit.newton import solve_conjugate_gradient
 
 
 def system(size=40):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from smoothsynth.synthesis.entropy_dual import EntropyDual, Listed, gram_of
+from smoothsynth.fit.entropy_dual import EntropyDual, Listed, gram_of
 
 
 def dual_function(*, full, offset=0.0):

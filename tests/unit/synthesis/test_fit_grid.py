@@ -2,11 +2,16 @@ import numpy as np
 import pytest
 
 from smoothsynth.errors import PlanError
-from smoothsynth.synthesis.candidates import grid
-from smoothsynth.synthesis.grid_features import GridFeatures, RoundedGridFeatures, round_to_lattice
-from smoothsynth.synthesis.grid_program import fit_grid_linear_program, fit_grid_maximum_entropy
-from smoothsynth.synthesis.linear_program import fit_linear_program
-from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
+from smoothsynth.fit.candidates import grid
+from smoothsynth.fit.grid import (
+    GridFeatures,
+    RoundedGridFeatures,
+    fit_grid_linear_program,
+    fit_grid_maximum_entropy,
+    round_to_lattice,
+)
+from smoothsynth.fit.linear_program import fit_linear_program
+from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
 
 SIZES = [(9, 1, 4), (12, 2, 3), (7, 3, 3), (15, 2, 7), (5, 4, 2)]
 
@@ -82,7 +87,7 @@ def test_a_coarse_lattice_changes_the_optimum():
 
 
 def test_the_search_of_a_rounded_grid_finds_the_largest_value(monkeypatch):
-    monkeypatch.setattr("smoothsynth.synthesis.grid_features._BLOCK_ENTRIES", 63)
+    monkeypatch.setattr("smoothsynth.fit.grid._BLOCK_ENTRIES", 63)
     smooth = GridFeatures.of(9, degrees=4, dimensions=3)
     rounded = RoundedGridFeatures(smooth, 7)
     matrix = rounded.features(np.arange(smooth.count))

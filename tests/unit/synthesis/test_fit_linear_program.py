@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 from smoothsynth.errors import PlanError
-from smoothsynth.synthesis.cut_program import CutProgram
-from smoothsynth.synthesis.linear_program import fit_linear_program
+from smoothsynth.fit.linear_program import CutProgram, fit_linear_program
 
 
 def reference_optimum(matrix, target):
@@ -115,7 +114,7 @@ def test_the_solver_never_sees_most_candidates(monkeypatch, moments):
 def test_a_solver_that_is_cut_short_is_reported_with_the_gap_and_a_remedy(monkeypatch, moments):
     solve = CutProgram.solve
     monkeypatch.setattr(CutProgram, "solve", lambda self: replace(solve(self), optimal=False))
-    monkeypatch.setattr("smoothsynth.synthesis.column_generation._MOST_SIFTS", 1)
+    monkeypatch.setattr("smoothsynth.fit.linear_program._MOST_SIFTS", 1)
     matrix, target = instance(5000, moments, spread=3.0)
     fit = fit_linear_program(matrix, target)
     assert not fit.converged

@@ -4,9 +4,10 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from smoothsynth.errors import PlanError
+from smoothsynth.fit import newton as newton_path
+from smoothsynth.fit import newton as newton_solvers
+from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
 from smoothsynth.queries.bases import evaluate, total_degree
-from smoothsynth.synthesis import newton_path, newton_solvers
-from smoothsynth.synthesis.maximum_entropy import fit_maximum_entropy
 
 
 def instance(count=600, moments=12, *, seed=0, noise=0.05):
@@ -242,7 +243,7 @@ def test_single_precision_features_need_no_copy_and_give_the_same_weights():
 def test_blocks_do_not_change_the_weights(monkeypatch):
     matrix, target, base = instance(count=3000)
     whole = fit_maximum_entropy(matrix, target, scale=0.05, base=base)
-    monkeypatch.setattr("smoothsynth.synthesis.entropy_dual._BLOCK_ENTRIES", 1)
+    monkeypatch.setattr("smoothsynth.fit.entropy_dual._BLOCK_ENTRIES", 1)
     parts = fit_maximum_entropy(matrix, target, scale=0.05, base=base)
     np.testing.assert_allclose(parts.weights, whole.weights, rtol=1e-9)
 

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.designs.shape import cosines_of_length
+from smoothsynth.methods.layout import cosines_of_length
+from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.norm_resampling import Stretch, hold_lengths
+from smoothsynth.model.row_norms import expected_ranks, mean_square
+from smoothsynth.model.sampling import place, scores
+from smoothsynth.model.transformations import length_view
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.held_lengths import hold_lengths
-from smoothsynth.synthesis.lengths import expected_ranks, mean_square
-from smoothsynth.synthesis.looks import length_view
-from smoothsynth.synthesis.placing import place, scores
-from smoothsynth.synthesis.stretching import Stretch
 
 ROWS, CANDIDATES = 2000, 12_000
 

@@ -6,15 +6,15 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model import sampling as placing
+from smoothsynth.model.marginal_moments import hold_shares, measured_shares, where_there
+from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.model import empty_model
+from smoothsynth.model.sampling import choose_levels, place, scores
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE, term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.stages import Stages
-from smoothsynth.synthesis import placing
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.model import empty_model
-from smoothsynth.synthesis.placing import choose_levels, place, scores
-from smoothsynth.synthesis.shares import hold_shares, measured_shares, where_there
 
 
 def even(count):

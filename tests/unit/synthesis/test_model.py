@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model.marginal_moments import learn_low
+from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.model import empty_model
+from smoothsynth.model.synthesis import rows_of_model
 from smoothsynth.queries.measurement import NoisyMoments
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.low_moments import learn_low
-from smoothsynth.synthesis.model import empty_model
-from smoothsynth.synthesis.synthesise import rows_of_model
 
 
 def noisy(measurement, points, rng, *, size=1.0):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model.copula import learn_pairs
+from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.sampling import place
+from smoothsynth.model.scales import shifted
+from smoothsynth.model.transformations import score_length, score_units, score_view
 from smoothsynth.plan import plan
 from smoothsynth.queries.measurement import NoisyMoments
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.copula import learn_pairs
-from smoothsynth.synthesis.looks import score_length, score_units, score_view
-from smoothsynth.synthesis.moving import shifted
-from smoothsynth.synthesis.placing import place
 
 ROWS, COLUMNS = 20_000, 6
 SCHEMA = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})

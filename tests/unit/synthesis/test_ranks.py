@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model import marginals as columns_module
+from smoothsynth.model import rank_histogram as ranks
+from smoothsynth.model.marginal_moments import learn_low
+from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.rank_histogram import learn_ranks
+from smoothsynth.model.transformations import rank_view
 from smoothsynth.queries.bases import pooled, term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
-from smoothsynth.synthesis import columns as columns_module
-from smoothsynth.synthesis import ranks
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.looks import rank_view
-from smoothsynth.synthesis.low_moments import learn_low
-from smoothsynth.synthesis.ranks import learn_ranks
 
 COLUMNS = 5
 

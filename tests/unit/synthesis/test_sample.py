@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from smoothsynth.errors import PlanError
-from smoothsynth.synthesis.sample import _ladder, generator, systematic
+from smoothsynth.model.sampling import _ladder, generator, systematic
 
 
 def test_a_seed_stands_for_one_sequence_and_none_for_fresh_entropy():

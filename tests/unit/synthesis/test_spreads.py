@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model.clipped_moments import simulated
+from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.model import empty_model
+from smoothsynth.model.row_norms import mean_square
+from smoothsynth.model.sampling import place
+from smoothsynth.model.scale_posterior import Evidence, settle_spreads, widened
 from smoothsynth.plan import plan
 from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.queries.transformation import View
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.cut_moments import simulated
-from smoothsynth.synthesis.lengths import mean_square
-from smoothsynth.synthesis.model import empty_model
-from smoothsynth.synthesis.placing import place
-from smoothsynth.synthesis.spreads import Evidence, settle_spreads, widened
 
 ROWS, COLUMNS = 6_000, 6
 SCHEMA = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.low_moments import UNKNOWN
-from smoothsynth.synthesis.squares import Known, mean_square, scaled
+from smoothsynth.model.marginal_moments import UNKNOWN
+from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.scales import Known, mean_square, scaled
 
 COLUMNS = 8
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.norm_resampling import Stretch, needed_stretch
+from smoothsynth.model.row_norms import believed, between, expected_ranks
+from smoothsynth.model.sampling import alike, place
+from smoothsynth.model.transformations import length_view, score_length, score_units
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
-from smoothsynth.synthesis.columns import flat_columns
-from smoothsynth.synthesis.lengths import believed, between, expected_ranks
-from smoothsynth.synthesis.looks import length_view, score_length, score_units
-from smoothsynth.synthesis.placing import alike, place
-from smoothsynth.synthesis.stretching import Stretch, needed_stretch
 
 COLUMNS, ROWS = 20, 4000
 

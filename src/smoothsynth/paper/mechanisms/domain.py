@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.synthesis.candidates import grid
+from smoothsynth.fit.candidates import grid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

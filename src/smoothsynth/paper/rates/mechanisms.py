@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from smoothsynth.accounting.charges import gaussian_multiplier, laplace_scale
+from smoothsynth.fit.candidates import grid_axis
+from smoothsynth.fit.grid import fit_grid_linear_program
 from smoothsynth.paper.printed import parameters
 from smoothsynth.paper.rates.cosine import CosineGrid, along_axes, good_length
 from smoothsynth.paper.rates.noise import GaussianNoise, degree_weighted_noise, equal_noise, equal_spread, index_norms
 from smoothsynth.paper.rates.simplex import fit_on_simplex
 from smoothsynth.paper.theory import approximate_exponent, minimax_exponent, pure_exponent
 from smoothsynth.queries.bases import chebyshev
-from smoothsynth.synthesis.candidates import grid_axis
-from smoothsynth.synthesis.grid_program import fit_grid_linear_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from smoothsynth.fit.candidates import grid_axis
 from smoothsynth.paper.rates.dual_norm import smooth_distance
 from smoothsynth.paper.rates.mechanisms import Weights
 from smoothsynth.paper.rates.spline_norm import SplineNorm
-from smoothsynth.synthesis.candidates import grid_axis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,1 @@
+"""Weights of candidate points that agree with noisy moments: maximum entropy and least absolute error."""

@@ -1,0 +1,349 @@
+"""The rounds under pure epsilon and under (epsilon, delta): one table of families.
+
+The stages of method="auto" under (epsilon, delta): Gaussian releases of low moments, ranks, pairs and lengths.
+
+The stages of method="auto" under pure epsilon.
+
+The cube mechanism for what is bounded one by one, the ball for what is bounded in length, Laplace noise for counts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from smoothsynth.accounting.charges import (
+    ball_deviation,
+    cube_deviation,
+    gaussian_multiplier,
+    split_epsilon,
+    split_multiplier,
+)
+from smoothsynth.methods.layout import (
+    CHOSEN,
+    CHOSEN_ROUNDS,
+    CHOSEN_SHARE,
+    COSINES,
+    LENGTHS,
+    LOW,
+    MEANS,
+    MOST_COUNTED,
+    PAIRS,
+    SHARES_AGAIN,
+    SOFT_COUNTS,
+    SQUARE,
+    WAVED,
+    cosines_of_length,
+    count_of_chosen,
+    falling,
+    pair_weights,
+    with_shares,
+    with_waves,
+)
+from smoothsynth.queries.bases import pooled
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, whole_weights
+from smoothsynth.queries.selection import PairChoice
+from smoothsynth.queries.transformation import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from smoothsynth.accounting.charges import Budget
+    from smoothsynth.methods.layout import Focus, Shape, Stages
+    from smoothsynth.queries.bases import Feature
+
+
+# A weight for T_2 beside x that costs nothing: (x_i, v T_2(x_i)) has L2 sensitivity 2 sqrt(d) for every
+# v^2 <= (11 + 5 sqrt 5)/32 (docs/proofs/sensitivity.md, section 4).
+FREE_SQUARE = math.sqrt((11 + 5 * math.sqrt(5)) / 32)
+# Two marks of a category change by 1, a number by 2: with these weights a category costs what a number costs, beside
+# x and T_2, beside the cosines of ranks and beside their soft counts.
+MARK_WEIGHT, RANK_MARK_WEIGHT, COUNTED_MARK_WEIGHT = math.sqrt(2.0), 2.0, 1.0
+
+# Tails of lengths are seen by high degrees only, and decide about the mean length.
+FEWEST_LENGTH_DEGREES, MOST_LENGTH_DEGREES = 8, 32
+# The noise of a cosine grows like the root of its degree. There are as many of ranks as keep it below RANK_NOISE for
+# queries of smoothness 16, more for rougher ones. They are made of soft counts, which have L2 sensitivity sqrt(2) for each
+# column, whatever their number B: a cosine then has noise  sqrt(B)  times the multiplier, where measured itself it has about
+# sqrt(8 k).
+FEWEST_RANK_DEGREES, MOST_RANK_DEGREES, RANK_NOISE = 6, 48, 0.088
+# As the noise of a cosine of ranks grows from the first to the second, ranks give up a third of their share to pairs, and
+# means weigh half as much again beside the pairs: shapes of columns drown first, means last.
+CLEAR, DROWNED = 0.066, 0.13
+
+
+def gaussian_stages(
+    shape: Shape,
+    rows: int,
+    budget: Budget,
+    *,
+    rows_per_person: int,
+    lean: Focus,
+    smoothness: int,
+    chosen: int | None = None,
+    weighed: bool = False,
+) -> Stages:
+    """Plan up to six releases: low moments, ranks of numbers, pairs of columns, lengths of rows, shapes of pairs.
+
+    Soft counts tell the model of columns; if candidates are to be `weighed`, cosines are measured. Shapes are those of all
+    pairs where noise allows, else of some that are `chosen`, as many as are worth it or as many as are given.
+    """
+    whole = gaussian_multiplier(budget.epsilon, budget.delta)
+    lean = _leaning(lean, _rank_noise(shape.columns, rows / rows_per_person, whole / math.sqrt(lean.ranks)))
+    shares = _shares(shape, lean)
+    if shape.waved and not weighed and not chosen:
+        # Waves and their products have L2 sensitivity d + 1.
+        noise = (shape.waved + 1) * whole * rows_per_person / rows
+        shares = with_waves(shares, lean, noise, power=0.5)
+    if "waves" not in shares and not weighed:
+        chosen = count_of_chosen(shape, rows / rows_per_person, whole) if chosen is None else chosen
+        shares |= {"chosen": CHOSEN_SHARE / (1.0 - CHOSEN_SHARE)} if chosen else {}
+    multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
+
+    def stage(
+        name: str, purpose: str, features: Sequence[Feature], weights: Sequence[float], view: View | None
+    ) -> Measurement:
+        return Measurement(
+            purpose=purpose,
+            features=tuple(features),
+            mechanism="discrete gaussian",
+            multiplier=multipliers[name],
+            weights=whole_weights(weights),
+            rows_per_person=rows_per_person,
+            view=view,
+            **({} if view is not None and (view.radius is not None or view.pooled) else shape.facts()),
+        )
+
+    values, marks = len(shape.values), len(shape.marks)
+    low = [1.0] * values + [FREE_SQUARE] * values + [MARK_WEIGHT] * marks
+    stages: Stages = [(None, stage("low", with_shares(LOW, shape), shape.moments(2 if values else 0), low, None))]
+    if "ranks" in shares:
+        degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
+        # B soft counts are B - 1 cosines.
+        counts = degrees + 1 if not weighed and shape.dimensions <= MOST_COUNTED else None
+        ranks = shape.moments(degrees) if counts is None else shape.soft_counts(counts)
+        mark = RANK_MARK_WEIGHT if counts is None else COUNTED_MARK_WEIGHT
+        own = falling(ranks[: values * degrees]) if counts is None else [1.0] * (values * counts)
+        weights = own + [mark] * marks
+        purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
+        purpose += SHARES_AGAIN if marks else ""
+        stages.append(("ranks", stage("ranks", purpose, ranks, weights, shape.straight(counts=counts))))
+    if "pairs" in shares:
+        pairs = shape.pairs()
+        weights = pair_weights(pairs, math.sqrt(lean.mean_weight))
+        stages.append(("scores", stage("pairs", PAIRS, pairs, weights, shape.straight(1.0))))
+    if "lengths" in shares:
+        degrees = _length_degrees(rows / rows_per_person, multipliers["lengths"])
+        lengths = cosines_of_length(degrees)
+        purpose = LENGTHS.format(degrees)
+        stages.append(("lengths", stage("lengths", purpose, lengths, falling(lengths), View.straight(1, pooled=True))))
+    if chosen and "chosen" in shares:
+        stages += chosen_stages(shape, chosen, multipliers["chosen"], rows_per_person=rows_per_person)
+    if "waves" in shares:
+        waves = shape.waves()
+        stages.append(("waves", stage("waves", WAVED, waves, [1.0] * len(waves), shape.straight(waves=True))))
+    return stages
+
+
+def chosen_stages(shape: Shape, count: int, multiplier: float, *, rows_per_person: int) -> Stages:
+    """Plan rounds that choose pairs of columns and measure their shapes: half of the budget given for either."""
+    rounds = min(CHOSEN_ROUNDS, count)
+    counts = [count // rounds + (number < count % rounds) for number in range(rounds)]
+    # Of what all rounds have, a round has a share as large as that of its pairs.
+    choosing = split_multiplier(multiplier, [*counts, count])[:-1]
+    features = shape.pairs_of_waves()
+    return [
+        (
+            "waves",
+            Measurement(
+                purpose=CHOSEN.format(own),
+                features=features,
+                mechanism="discrete gaussian",
+                multiplier=part,
+                rows_per_person=rows_per_person,
+                view=shape.straight(waves=True),
+                choice=PairChoice(own, part, rows_per_person),
+                **shape.facts(),
+            ),
+        )
+        for own, part in zip(counts, choosing, strict=True)
+    ]
+
+
+def _leaning(lean: Focus, noise: float) -> Focus:
+    drowned = min(max((noise - CLEAR) / (DROWNED - CLEAR), 0.0), 1.0)
+    given = lean.ranks * drowned / 3.0
+    return replace(
+        lean, ranks=lean.ranks - given, pairs=lean.pairs + given, mean_weight=lean.mean_weight * (1.0 + drowned / 2.0)
+    )
+
+
+def _shares(shape: Shape, lean: Focus) -> dict[str, float]:
+    """Say which stages there are: ranks where there are numbers, pairs for several columns, lengths for several numbers."""
+    wanted = {
+        "low": True,
+        "ranks": bool(shape.values),
+        "pairs": shape.columns > 1,
+        "lengths": len(shape.values) > 1,
+    }
+    shares = {name: float(getattr(lean, name)) for name, there in wanted.items() if there}
+    if "ranks" not in shares:
+        shares["low"] += lean.ranks
+    total = math.fsum(shares.values())
+    return {name: share / total for name, share in shares.items()}
+
+
+def _rank_degrees(columns: int, rows: float, multiplier: float, smoothness: int) -> int:
+    """Return how many cosines of ranks to measure: few if their noise is large."""
+    wanted = (RANK_NOISE / _rank_noise(columns, rows, multiplier)) ** 2 * 4.0 / math.sqrt(smoothness)
+    return round(min(MOST_RANK_DEGREES, max(FEWEST_RANK_DEGREES, wanted)))
+
+
+def _rank_noise(columns: int, rows: float, multiplier: float) -> float:
+    """Return about the noise of the first cosine of ranks; that of degree k is sqrt(k) times as large."""
+    return math.sqrt(8.0 * columns) * multiplier / rows
+
+
+def _length_degrees(rows: float, multiplier: float) -> int:
+    """Return how many cosines of lengths to measure: more where the noise, about sqrt(8) for the first one, is small."""
+    noise = math.sqrt(8.0) * multiplier / rows
+    return round(min(MOST_LENGTH_DEGREES, max(FEWEST_LENGTH_DEGREES, 12.0 * math.sqrt(0.03 / noise))))
+
+
+LENGTH_DEGREES = 3
+FEWEST_DEGREES, MOST_DEGREES, ROUGHNESS = 3, 24, 0.2
+# From so many cosines of ranks on, soft counts are taken instead: noise grows with the number of cosines, but only with the
+# root of the number of counts that cosines are made of.
+MANY_DEGREES, COUNTS, MOST_COUNTS = 5, 4.5, 96
+# Ranks, lengths and pairs are bought only if their noise stays below.
+MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.2, 0.25, 0.065
+# Means need not be known better than this over sqrt(n), half of what chance makes of n rows: up to two thirds of what
+# they and T_2 would have beyond that is for ranks.
+ENOUGH, LEAST_FIRST = 0.15, 1 / 3
+# The share of ranks in a table of one column, where nothing else matters.
+ALONE = 0.6
+# The weight of the means beside the pairs, over sqrt(d).
+MEAN_WEIGHT = 0.1
+# A mark changes by 1 and a number by 2.
+PURE_MARK_WEIGHT = 2.0
+
+
+def pure_stages(
+    shape: Shape, rows: int, epsilon: float, *, rows_per_person: int, lean: Focus, weighed: bool = False
+) -> Stages:
+    """Plan releases of means, the pooled second moment, and, where n allows, of ranks, pairs, lengths and shapes of pairs.
+
+    If candidates are to be `weighed` and no model is drawn from, few moments are measured: weights must match them all.
+    """
+    d, people = shape.dimensions, rows / rows_per_person
+    shares = _pure_shares(shape, people, epsilon, lean, weighed=weighed)
+    if shape.waved and not weighed:
+        # Waves and their products have L2 sensitivity  d + 1.
+        noise = ball_deviation(len(shape.waves()), sensitivity=shape.waved + 1.0, epsilon=epsilon) / people
+        shares = with_waves(shares, lean, noise, power=1.0)
+    epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
+
+    def stage(
+        name: str,
+        purpose: str,
+        features: Sequence[Feature],
+        view: View | None = None,
+        *,
+        weights: Sequence[float] = (),
+        mechanism: str = "cube",
+    ) -> Measurement:
+        return Measurement(
+            purpose=purpose,
+            features=tuple(features),
+            mechanism=mechanism if len(features) > 1 else "discrete laplace",
+            epsilon=epsilons[name],
+            weights=whole_weights(weights) if weights else (),
+            rows_per_person=rows_per_person,
+            view=view,
+            **(shape.facts() if view is None or view.waves else {}),
+        )
+
+    means, weights = shape.moments(1), [1.0] * len(shape.values) + [PURE_MARK_WEIGHT] * len(shape.marks)
+    kinds = ("cube", "discrete laplace") if shape.marks else ("cube",)
+    made = [stage("means", with_shares(MEANS, shape), means, weights=weights, mechanism=kind) for kind in kinds]
+    stages: Stages = [(None, min(made, key=lambda measurement: float(measurement.deviations(rows).sum())))]
+    if "square" in shares:
+        stages.append((None, stage("square", SQUARE, [pooled(2, shape.values)])))
+    if "ranks" in shares:
+        values = len(shape.values)
+        degrees = FEWEST_DEGREES if weighed else _pure_rank_degrees(values, people, epsilons["ranks"])
+        many = degrees >= MANY_DEGREES and values <= MOST_COUNTED
+        counts = _rank_counts(values, people, epsilons["ranks"]) if many else None
+        ranks = shape.moments(counts or degrees)[: (counts or degrees) * values]
+        purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
+        kind = "cube" if counts is None else "discrete laplace"
+        stages.append(("ranks", stage("ranks", purpose, ranks, shape.straight(counts=counts), mechanism=kind)))
+    if "pairs" in shares:
+        pairs = shape.pairs()
+        weights = pair_weights(pairs, MEAN_WEIGHT * math.sqrt(d))
+        view = shape.straight(1.0)
+        stages.append(("scores", stage("pairs", PAIRS, pairs, view, weights=weights, mechanism="ball")))
+    if "lengths" in shares:
+        purpose, view = LENGTHS.format(LENGTH_DEGREES), View.straight(1, pooled=True)
+        stages.append(("lengths", stage("lengths", purpose, cosines_of_length(LENGTH_DEGREES), view)))
+    if "waves" in shares:
+        waves, view = shape.waves(), shape.straight(waves=True)
+        stages.append(("waves", stage("waves", WAVED, waves, view, mechanism="ball")))
+    return stages
+
+
+def _pure_shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, weighed: bool) -> dict[str, float]:
+    """Share a pure budget: pairs, ranks and lengths where their noise allows, the rest between means and T_2.
+
+    A kernel query of width s moves by about 1.44 sqrt(d/3)/s^2 when all means err by one unit (the worst of ten
+    thousand random queries) and by d/(4 s^2) when the average T_2 does, the same way for every query. The shares
+    e1, e2 minimise (A/e1)^2 + (B/e2)^2 with A and B these slopes times the noise at epsilon = 1.
+    """
+    d, values = shape.dimensions, len(shape.values)
+
+    def noise(count: int, share: float) -> float:
+        return cube_deviation(count, sensitivity=2.0, epsilon=share * epsilon) / people
+
+    shares = {}
+    # Products of rows of length r have L2 sensitivity r^2, and r^2 is 0.6 d at least.
+    pair_noise = ball_deviation(d * (d + 3) // 2, sensitivity=0.6 * d, epsilon=epsilon) / people
+    if shape.columns > 1 and not weighed and pair_noise <= MOST_PAIR_NOISE * lean.pure_pairs:
+        shares["pairs"] = lean.pure_pairs
+    ranks = max(lean.pure_ranks, ALONE) if lean.pure_ranks and shape.columns == 1 else lean.pure_ranks
+    if values and ranks and noise(FEWEST_DEGREES * values, ranks) <= MOST_RANK_NOISE:
+        shares["ranks"] = ranks
+    if values > 1 and noise(LENGTH_DEGREES, lean.pure_lengths) <= MOST_LENGTH_NOISE:
+        shares["lengths"] = lean.pure_lengths
+    means = (1.44 * math.sqrt(d / 3.0) * cube_deviation(d, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
+    square = (values / 4.0 * cube_deviation(1, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
+    rest = 1.0 - sum(shares.values())
+    if not values:
+        return {"means": rest, **shares}
+    if "ranks" in shares:
+        enough = noise(d, 1.0) * math.sqrt(people) / ENOUGH * (means + square) / means
+        kept = max(rest * LEAST_FIRST, min(rest, enough))
+        shares["ranks"] += rest - kept
+        rest = kept
+    return {"means": rest * means / (means + square), "square": rest * square / (means + square), **shares}
+
+
+def _pure_rank_degrees(values: int, people: float, epsilon: float) -> int:
+    """Return how many cosines of ranks to measure: their noise under the cube grows with their number K.
+
+    With s K the noise of each, and b that of a rough density in cosines that are not measured, the squared error of a
+    distribution function is about  s^2 K^2 + b^2 / K:  least where K goes with  s^(-2/3).
+    """
+    noise = 2.0 * values / (math.sqrt(3.0) * people * epsilon)
+    on_the_lattice = FULL_WEIGHT / (epsilon * values)
+    return math.floor(max(FEWEST_DEGREES, min(MOST_DEGREES, ROUGHNESS * noise ** (-2 / 3), on_the_lattice)))
+
+
+def _rank_counts(values: int, people: float, epsilon: float) -> int:
+    """Return how many soft counts of ranks to measure.
+
+    Together they have L1 sensitivity 2 for each column, whatever their number B, and a cosine made of them has noise
+    sqrt(B / 2)  times that of a count.
+    """
+    noise = 2.0 * math.sqrt(2.0) * values / (people * epsilon)
+    return math.floor(min(MOST_COUNTS, COUNTS * noise ** (-1 / 3)))

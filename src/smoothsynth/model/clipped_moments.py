@@ -1,0 +1,152 @@
+"""Moments of rows that were seen cut to a length, held once the lengths of rows are known.
+
+How much a cut takes from the mean of a column depends on which rows are long. When pairs are learned, the model's rows
+have the lengths that correlations give them; rows that are chosen to have the released lengths are cut otherwise, and
+their correlations differ too. So columns are moved once more, until chosen rows have the means that were seen, and
+correlations as far as what chosen rows lack is more than noise.
+
+Still, where rows form clusters, a cut moves means in ways that no such model tells. Means that were released first, uncut,
+are noisier but have no such error. Where the two differ by more than noise can explain, the rest is an error of the cut.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.model.copula import free_pairs, nearest_correlation
+from smoothsynth.model.marginal_moments import UNKNOWN, measured_means
+from smoothsynth.model.row_norms import believed, length_weights
+from smoothsynth.model.sampling import generator as seeded
+from smoothsynth.model.sampling import place
+from smoothsynth.model.scales import mean_square, scaled, shifted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.model.copula import CutMoments
+    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.norm_resampling import Stretch
+    from smoothsynth.model.scales import Known
+    from smoothsynth.queries.measurement import NoisyMoments
+
+    Array = NDArray[np.float64]
+
+
+# So many rows of a table tell what is lacking in it.
+_MOST_LOOKED_AT = 200_000
+# Rows that must keep constraints take longer to place.
+_SIMULATED, _SIMULATED_IN_LIMITS = 6000, 2000
+_ROUNDS, _STEP = 4, 0.8
+# Below this, no correlation is worth turning rows for.
+_LITTLE = 0.0005
+# There are many pairs with levels: what one of them lacks is believed beyond so many times its noise.
+_DOUBT = 2.0
+# How many deviations a mean square of differences may be larger by chance.
+_BEYOND_CHANCE = 2.5
+
+
+def hold_cut_moments(
+    columns: Columns, correlation: Array, lengths: NoisyMoments, stretch: Stretch, cut: CutMoments, *, known: Known
+) -> tuple[Columns, Array]:
+    """Move columns and correlations until rows that have the released lengths have the moments of cut rows that were seen.
+
+    The mean length of rows was right before, and is made so again.
+    """
+    values = [c for c in range(columns.count) if c not in columns.groups.marks]
+    wanted, free = mean_square(columns, values), free_pairs(columns)
+    drawn = simulated(columns, correlation, stretch)
+    rows = place(drawn, columns)
+    believable, pairs = believed(rows, lengths), None
+    for _ in range(_ROUNDS):
+        weights = length_weights(rows, lengths, believable)
+        rows = place(drawn, columns, weights=weights)
+        pairs = cut.wanted(columns, rows, weights, free) if pairs is None else pairs
+        lacking = cut.missing_correlation(pairs, rows, weights, free)
+        columns = shifted(columns, _STEP * cut.missing_means(columns, rows, weights))
+        correlation = nearest_correlation(correlation + _STEP * lacking)
+        drawn = simulated(columns, correlation, stretch)
+        rows = place(drawn, columns, weights=weights)
+    return scaled(columns, lambda now: wanted - mean_square(now, values), known), correlation
+
+
+def simulated(columns: Columns, correlation: Array, stretch: Stretch) -> Array:
+    """Draw scores of rows by which the model sees itself."""
+    count = _SIMULATED if columns.limits is None else _SIMULATED_IN_LIMITS
+    return stretch.drawn(count, columns, correlation, generator=seeded(5))
+
+
+def hold_pairs(chosen: Array, columns: Columns, cut: CutMoments) -> Array:
+    """Turn chosen scores until the rows placed by them have the pair moments that were seen, as far as noise let them be.
+
+    Where both lengths and pairs are known well, and rows form clusters, no correlation of the scores to choose from gives
+    the chosen ones the right one. What is lacking is found on the table itself, so that no chance remains in it.
+    """
+    if len(chosen) <= 2 * columns.count:
+        return chosen
+    seen = chosen[:: -(-len(chosen) // _MOST_LOOKED_AT)]
+    if len(seen) < len(chosen):
+        of_chance = 1.0 / (cut.length(columns) ** 2 * math.sqrt(len(seen)))
+        cut = replace(cut, pair_noise=math.hypot(cut.pair_noise, of_chance))
+    flat, free, turned, found = np.full(len(seen), 1.0 / len(seen)), free_pairs(columns), np.eye(columns.count), []
+    rows = place(seen, columns)
+    pairs = cut.wanted(columns, rows, flat, free)
+    for step in range(_ROUNDS):
+        rows = place(seen @ turned, columns) if step else rows
+        lacking = cut.missing_correlation(pairs, rows, flat, free)
+        found.append((float(np.sum(lacking**2)), turned))
+        if np.abs(lacking).max() < _LITTLE:
+            break
+        now = turned.T @ np.cov(seen.T) @ turned
+        spread = np.sqrt(np.diag(now))
+        try:
+            own = np.linalg.cholesky(now / np.outer(spread, spread))
+        except np.linalg.LinAlgError:
+            break
+        wanted = np.linalg.cholesky(nearest_correlation(own @ own.T + _STEP * lacking))
+        turned = turned @ (np.linalg.solve(own.T, wanted.T) * spread / spread[:, None])
+    return np.asarray(chosen @ min(found, key=lambda one: one[0])[1])
+
+
+def lacking_pairs(rows: Array, columns: Columns, cut: CutMoments) -> Array:
+    """Return what rows lack in correlation of what was seen of pairs: what no copula could give them.
+
+    Where three columns crowd on one value each in the same rows, their correlations may be none of three normal scores.
+    What is below the noise of a correlation is left as it is, or below twice that where a level of a category is one of the
+    two; and all pairs with a mark of missing values, whose places rows do not exchange.
+    """
+    seen, free = rows[:: -(-len(rows) // _MOST_LOOKED_AT)], free_pairs(columns)
+    holes, levels = [mark for _, mark in columns.groups.missing], [c for group in columns.groups.levels for c in group]
+    free[holes] = free[:, holes] = 0.0
+    flat = np.full(len(seen), 1.0 / len(seen))
+    lacking = cut.missing_correlation(cut.wanted(columns, seen, flat, free), seen, flat, free)
+    noise = np.full(lacking.shape, cut.pair_noise * cut.length(columns) ** 2)
+    noise[levels] = noise[:, levels] = _DOUBT * noise[0, 0]
+    return np.where(np.abs(lacking) > noise, lacking, 0.0)
+
+
+def hold_whole_means(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments) -> Columns:
+    """Go back towards the means before the cut where it brought errors of its own, beyond noise and chance.
+
+    The first release, which was not cut, tells the mean square of the errors: t^2 of the means before, b^2 of those now. If
+    b^2 is larger than noise, and than t^2, by more than chance, t^2/(t^2 + b^2) of the way between them is kept.
+    """
+    released, noise = measured_means(columns, low)
+    lines = noise < UNKNOWN
+    if not lines.any():
+        return columns
+    chance = _BEYOND_CHANCE * math.sqrt(2.0 / lines.sum()) * float(np.mean((noise**2 + cut.noise**2)[lines]))
+
+    def error(means: Array) -> float:
+        return max(float(np.mean((means - released)[lines] ** 2 - noise[lines] ** 2)), 0.0)
+
+    now, before = error(columns.means()), error(cut.before)
+    if now <= chance + max(float(np.mean(cut.noise[lines] ** 2)), before):
+        return columns
+    back = now / (now + before) * (cut.before - columns.means())
+    return shifted(columns, np.where(lines, back, 0.0))

@@ -1,0 +1,412 @@
+"""One density per coordinate on a grid; exponential tilting.
+
+One density for each coordinate, on a public grid, and the flattest one that agrees with noisy moments.
+
+For each coordinate on its own, with base density p0 and functions F_k,
+
+    minimise  KL(p || p0) + sum_k (E_p F_k - b_k)^2 / (2 s_k^2),      p ~ p0 exp(lambda . F)
+
+by Newton's method on the dual, all coordinates at once. Every density keeps some mass wherever its base has some.
+
+Densities of independent columns from moments that are sums over columns: the flattest that agree with them.
+
+Over densities p = prod_i p_i on the cube, with flat base measures mu_i,
+
+    minimise  kappa KL(p || mu) + sum_r (E_p phi_r - b_r)^2 / (2 s_r^2)
+
+for features phi_r that are means of single-coordinate terms (pooled ones too), each term weighted by the share of rows in
+which its value is there. The solution is
+p_i(x) ~ exp(sum_k theta_ik T_k(x)) with theta = A lambda, and lambda minimises the convex dual
+
+    sum_i log int exp(theta_i . T) dmu_i  -  lambda . b  +  kappa sum_r s_r^2 lambda_r^2 / 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.model.constraints import Limits
+from smoothsynth.queries.bases import chebyshev
+from smoothsynth.schema import Category
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.schema import Schema
+
+    Array = NDArray[np.float64]
+
+
+# Half of the grid is even, half is denser towards the bounds, where many columns pile up.
+_EVEN = 257
+_CROWDED = 256
+_MOST_STEPS = 60
+# Where that is not enough, agreement is first asked for within so many times the variance.
+_LOOSER = (1e4, 1e3, 1e2, 10.0, 1.0)
+# No level and no mark is ever thought impossible, and none certain.
+LEAST_SHARE = 1e-4
+# Before anything is known, a tenth of a column that may have missing values is missing.
+FLAT_MISSING = 0.1
+_TINY = 1e-300
+# Half of the width of a cell that may hold a single value.
+_NARROW = 5e-5
+# The middle of a column leaves out so much at each end; that of a normal one has 0.63 of its variance.
+_OUTSIDE, _NORMAL_MIDDLE = 0.05, 0.63
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Coordinates that belong together: the levels of each category, and a value with the mark that it is missing.
+
+    `whole` says for each category whether every row has one of its levels. A mark and a level are 0 or 1.
+    """
+
+    levels: tuple[tuple[int, ...], ...] = ()
+    whole: tuple[bool, ...] = ()
+    missing: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """All coordinates that are 0 or 1."""
+        return (*(c for group in self.levels for c in group), *(mark for _, mark in self.missing))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Masses on cells, one line for each coordinate; lines with fewer cells are filled up with empty ones.
+
+    `places` are the centres of the cells, `edges` their ends. In an `exact` line the places are the only values.
+    `groups` say which lines are not values of their own but levels of categories, or tell that a value is missing.
+    `limits` are the constraints that rows keep, None without any.
+    """
+
+    places: Array
+    edges: Array
+    base: Array
+    masses: Array
+    exact: NDArray[np.bool_]
+    groups: Groups = field(default_factory=Groups)
+    converged: bool = True
+    steps: int = 0
+    limits: Limits | None = None
+
+    @property
+    def count(self) -> int:
+        """How many coordinates there are."""
+        return len(self.masses)
+
+    def means(self) -> Array:
+        """Return the mean of each coordinate."""
+        return np.einsum("dg,dg->d", self.masses, self.places)
+
+    def deviations(self) -> Array:
+        """Return the standard deviation of each coordinate, never quite zero."""
+        squares = np.einsum("dg,dg->d", self.masses, self.places**2)
+        return np.sqrt(np.maximum(squares - self.means() ** 2, 1e-6))
+
+    def middles_of_variance(self) -> Array:
+        """Return the variance of the middle nine tenths of each coordinate, as a share of all, over that of a normal one.
+
+        Small where the variance hangs on long tails, or on what was left flat because nothing is known of it. 1 for marks.
+        """
+        cumulated = np.cumsum(self.masses, axis=1)
+        inside = (cumulated > _OUTSIDE) & (cumulated - self.masses < 1.0 - _OUTSIDE)
+        middle = np.where(inside, self.masses, 0.0) / np.sum(self.masses, axis=1, where=inside, keepdims=True)
+        means = np.einsum("dg,dg->d", middle, self.places)
+        squares = np.einsum("dg,dg->d", middle, self.places**2)
+        found = (squares - means**2) / (_NORMAL_MIDDLE * self.deviations() ** 2)
+        found[list(self.groups.marks)] = 1.0
+        return np.asarray(found)
+
+    def mixed(self, share: float) -> Columns:
+        """Return the densities with a share of the base mixed in, so that no place is impossible."""
+        return replace(self, masses=(1.0 - share) * self.masses + share * self.base)
+
+    def with_cells_at(self, places: Mapping[int, Array]) -> Columns:
+        """Return the same densities on a finer grid: with a narrow cell at each of these places of some lines."""
+        lines = []
+        for c in range(self.count):
+            used = np.count_nonzero(self.base[c])
+            line = _Line(self.places[c, :used], self.edges[c, : used + 1], self.base[c, :used], self.masses[c, :used])
+            lines.append(line.cut_at(places[c]) if c in places else line)
+        cells, edges, base, masses = _filled_up(lines)
+        return replace(self, places=cells, edges=edges, base=base, masses=masses)
+
+    def middles(self) -> Array:
+        """Return the distribution function at the middle of each cell."""
+        return np.cumsum(self.masses, axis=1) - self.masses / 2.0
+
+    def probabilities(self, coordinate: int, values: Array) -> Array:
+        """Return the distribution function of one coordinate; at a value of an exact line, halfway up its step."""
+        if self.exact[coordinate]:
+            used = self.base[coordinate] > 0.0
+            return np.interp(values, self.places[coordinate][used], self.middles()[coordinate][used])
+        return np.interp(values, self.edges[coordinate], self._cumulated(coordinate))
+
+    def quantiles(self, coordinate: int, levels: Array) -> Array:
+        """Return quantiles of one coordinate, evenly spread inside a cell."""
+        if self.exact[coordinate]:
+            cell = np.searchsorted(self._cumulated(coordinate)[1:-1], levels, side="right")
+            return self.places[coordinate][cell]
+        return np.interp(levels, self._cumulated(coordinate), self.edges[coordinate])
+
+    def share(self, coordinate: int) -> float:
+        """Return the probability that a mark is 1."""
+        return float(self.masses[coordinate, 1])
+
+    def with_shares(self, shares: Mapping[int, float]) -> Columns:
+        """Return the columns with other probabilities of some marks, none of them 0 or 1; levels of a category add up."""
+        chosen = {mark: float(np.clip(share, LEAST_SHARE, 1.0 - LEAST_SHARE)) for mark, share in shares.items()}
+        for group, whole in zip(self.groups.levels, self.groups.whole, strict=True):
+            total = sum(chosen.get(c, self.share(c)) for c in group)
+            if whole or total > 1.0 - LEAST_SHARE:
+                most = 1.0 if whole else 1.0 - LEAST_SHARE
+                chosen.update({c: chosen.get(c, self.share(c)) * most / total for c in group})
+        masses = self.masses.copy()
+        for mark, share in chosen.items():
+            masses[mark, 0], masses[mark, 1] = 1.0 - share, share
+        return replace(self, masses=masses)
+
+    def _cumulated(self, coordinate: int) -> Array:
+        total = np.concatenate([[0.0], np.cumsum(self.masses[coordinate])])
+        return total / total[-1]
+
+
+def flat_columns(schema: Schema) -> Columns:
+    """Return flat densities on the cells of each coordinate: the values it can take, or a fine grid."""
+    fine = _fine_grid()
+    lines = list(_lines(schema, fine))
+    exact = np.array([len(line.places) < len(fine) for line in lines])
+    groups = Groups(schema.exclusive, schema.whole, schema.missing)
+    limits = None if schema.rules is None else Limits(schema)
+    return Columns(*_filled_up(lines), exact, groups, limits=limits)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """The cells of one coordinate."""
+
+    places: Array
+    edges: Array
+    base: Array
+    masses: Array
+
+    def cut_at(self, places: Array) -> _Line:
+        """Cut a narrow cell out at each place that lies within."""
+        ends = np.concatenate([places - _NARROW, places + _NARROW])
+        inside = ends[(ends > self.edges[0]) & (ends < self.edges[-1])]
+        edges = np.unique(np.concatenate([self.edges, inside]))
+        middles = (edges[1:] + edges[:-1]) / 2.0
+        cell = np.clip(np.searchsorted(self.edges, middles) - 1, 0, len(self.base) - 1)
+        parts = np.diff(edges) / np.diff(self.edges)[cell]
+        whole = parts == 1.0
+        return _Line(
+            np.where(whole, self.places[cell], middles), edges, self.base[cell] * parts, self.masses[cell] * parts
+        )
+
+
+def _filled_up(lines: Sequence[_Line]) -> tuple[Array, Array, Array, Array]:
+    """Return places, edges, base and masses of all lines, shorter ones filled up with empty cells at the upper bound."""
+    width = max(len(line.places) for line in lines)
+    places, edges = np.ones((len(lines), width)), np.ones((len(lines), width + 1))
+    base, masses = np.zeros((len(lines), width)), np.zeros((len(lines), width))
+    for number, line in enumerate(lines):
+        used = len(line.places)
+        places[number, :used], edges[number, : used + 1] = line.places, line.edges
+        base[number, :used], masses[number, :used] = line.base, line.masses
+    return places, edges, base, masses
+
+
+def _lines(schema: Schema, fine: Array) -> Iterator[_Line]:
+    for column in schema.columns.values():
+        for role in column.roles:
+            if not isinstance(column, Category) and role == "value":
+                yield _value_line(column.levels(len(fine) - 1), fine)
+            else:
+                share = 1.0 / column.dimensions if role == "level" else FLAT_MISSING
+                base = np.array([1.0 - share, share])
+                yield _Line(np.array([0.0, 1.0]), np.array([-1.0, 0.5, 1.0]), base, base)
+
+
+def _value_line(levels: Array | None, fine: Array) -> _Line:
+    places = fine if levels is None else levels
+    edges = np.concatenate([[-1.0], (places[1:] + places[:-1]) / 2.0, [1.0]])
+    # A value of a column that has few counts once; a cell of the fine grid counts by its width.
+    base = np.diff(edges) / 2.0 if levels is None else np.full(len(places), 1.0 / len(places))
+    return _Line(places, edges, base, base)
+
+
+def tilt(columns: Columns, functions: Array, values: Array, scale: Array, *, base: Array | None = None) -> Columns:
+    """Tilt the base (default: the current densities) until the means of the functions agree with `values`.
+
+    functions: (coordinates, functions, cells); values and scale: (coordinates, functions).
+    """
+    start = columns.masses if base is None else base
+    dual = _Tilt(functions, values, scale**2, np.log(np.maximum(start, _TINY)), start > 0.0)
+    masses, converged, steps = dual.solve()
+    return replace(columns, masses=masses, converged=columns.converged and converged, steps=columns.steps + steps)
+
+
+def _fine_grid() -> Array:
+    crowded = np.cos((2.0 * np.arange(_CROWDED) + 0.5) * np.pi / (2 * _CROWDED))
+    return np.unique(np.concatenate([np.linspace(-1.0, 1.0, _EVEN), crowded]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tilt:
+    """The dual: for each coordinate  log sum p0 exp(lambda . F) - lambda . b + sum s^2 lambda^2 / 2."""
+
+    functions: Array
+    values: Array
+    penalty: Array
+    log_base: Array
+    possible: NDArray[np.bool_]
+
+    def solve(self) -> tuple[Array, bool, int]:
+        """Return densities, whether they agree as they should, and the steps taken.
+
+        Where Newton's method does not come to an end, it begins with looser agreement, and goes from there step by step.
+        """
+        _, masses, converged, steps = self._minimise(np.zeros_like(self.values))
+        if converged:
+            return masses, True, steps
+        dual = np.zeros_like(self.values)
+        for looser in _LOOSER:
+            dual, masses, converged, more = replace(self, penalty=looser * self.penalty)._minimise(dual)
+            steps += more
+        return masses, converged, steps
+
+    def _minimise(self, dual: Array) -> tuple[Array, Array, bool, int]:
+        objective, masses = self._at(dual)
+        for taken in range(1, _MOST_STEPS + 1):
+            step, slope = self._newton(dual, masses)
+            if float(-slope.min()) < 1e-9:
+                return dual, masses, True, taken
+            dual, objective, masses = self._descend(dual, step, slope, objective)
+        return dual, masses, False, _MOST_STEPS
+
+    def _at(self, dual: Array) -> tuple[Array, Array]:
+        logits = np.where(self.possible, self.log_base + np.einsum("dq,dqg->dg", dual, self.functions), -np.inf)
+        top = logits.max(axis=1, keepdims=True)
+        masses = np.exp(logits - top)
+        total = masses.sum(axis=1, keepdims=True)
+        value = (top + np.log(total))[:, 0] - np.sum(dual * self.values, axis=1)
+        return value + 0.5 * np.sum(self.penalty * dual**2, axis=1), masses / total
+
+    def _newton(self, dual: Array, masses: Array) -> tuple[Array, Array]:
+        weighted = self.functions * masses[:, None, :]
+        means = weighted.sum(axis=2)
+        hessian = np.matmul(weighted, self.functions.transpose(0, 2, 1)) - means[:, :, None] * means[:, None, :]
+        diagonal = np.arange(dual.shape[1])
+        hessian[:, diagonal, diagonal] += self.penalty + 1e-12
+        gradient = means - self.values + self.penalty * dual
+        step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        return step, np.sum(gradient * step, axis=1)
+
+    def _descend(self, dual: Array, step: Array, slope: Array, objective: Array) -> tuple[Array, Array, Array]:
+        size = np.ones(len(dual))
+        trial, value, masses = dual, objective, np.empty(0)
+        for _ in range(30):
+            trial = dual + size[:, None] * step
+            value, masses = self._at(trial)
+            worse = value > objective + 1e-4 * size * slope + 1e-12
+            if not worse.any():
+                break
+            size[worse] /= 2.0
+        return trial, value, masses
+
+
+_MOST_DUAL_STEPS = 200
+_TOLERANCE = 1e-10
+
+
+def separable(feature: Feature) -> bool:
+    """Whether each term of a feature is a function of a single coordinate."""
+    return all(len(term) == 1 for term in feature.terms)
+
+
+def fit_independent(
+    columns: Columns, features: Sequence[Feature], values: Array, scale: Array, *, there: Array, flatness: float = 1.0
+) -> Columns:
+    """Solve the dual above by Newton's method with a line search; the features must be separable.
+
+    `there` is the share of rows that have a value, for each coordinate: the part of a moment that is due to its density.
+    """
+    degree = max(feature.degree for feature in features)
+    bases = np.stack([chebyshev(places[:, None], degree)[1:, 0] for places in columns.places])
+    links = _links(features, columns.count, degree) * there[:, None, None]
+    problem = _Dual(bases, links, values, flatness * scale**2, columns.base)
+    dual = np.zeros(len(features))
+    converged, taken = False, 0
+    while taken < _MOST_DUAL_STEPS:
+        taken += 1
+        gradient, hessian = problem.derivatives(dual)
+        step = np.asarray(np.linalg.solve(hessian + 1e-12 * np.eye(len(dual)), -gradient), dtype=np.float64)
+        slope = float(gradient @ step)
+        converged = -slope < _TOLERANCE
+        size = 0.0 if converged else problem.step_size(dual, step, slope)
+        if size == 0.0:
+            break
+        dual = dual + size * step
+    masses = problem.densities(dual)[1]
+    return replace(columns, masses=masses, converged=columns.converged and converged, steps=columns.steps + taken)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Dual:
+    """The dual problem: T_k on the cells (coordinates, degrees, cells), how features link to them, targets."""
+
+    bases: Array
+    links: Array
+    values: Array
+    penalty: Array
+    base: Array
+
+    def densities(self, dual: Array) -> tuple[Array, Array]:
+        """Return log normalisers and masses of all coordinates."""
+        logits = np.einsum("dk,dkg->dg", self.links @ dual, self.bases)
+        # An impossible cell is no top: all others could be 0 beside it.
+        logits[self.base == 0.0] = -np.inf
+        top = logits.max(axis=1, keepdims=True)
+        masses = self.base * np.exp(logits - top)
+        total = masses.sum(axis=1, keepdims=True)
+        return (top + np.log(total))[:, 0], masses / total
+
+    def value(self, dual: Array) -> float:
+        return float(self.densities(dual)[0].sum() - dual @ self.values + 0.5 * self.penalty @ dual**2)
+
+    def derivatives(self, dual: Array) -> tuple[Array, Array]:
+        gradient = self.penalty * dual - self.values
+        hessian = np.diag(self.penalty)
+        masses = self.densities(dual)[1]
+        for line, basis, link in zip(masses, self.bases, self.links, strict=True):
+            means = basis @ line
+            covariance = (basis * line) @ basis.T - np.outer(means, means)
+            used = np.flatnonzero(np.any(link != 0.0, axis=0))
+            gradient[used] += link[:, used].T @ means
+            hessian[np.ix_(used, used)] += link[:, used].T @ covariance @ link[:, used]
+        return gradient, hessian
+
+    def step_size(self, dual: Array, step: Array, slope: float) -> float:
+        """Halve the step until it descends enough (Armijo); 0 if rounding leaves nothing to gain."""
+        current, size = self.value(dual), 1.0
+        while size > 1e-10:
+            if self.value(dual + size * step) <= current + 1e-4 * size * slope:
+                return size
+            size /= 2.0
+        return 0.0
+
+
+def _links(features: Sequence[Feature], coordinates: int, degree: int) -> Array:
+    """Return A as (coordinates, degrees, features): how much of T_k(x_i) is in each feature."""
+    links = np.zeros((coordinates, degree, len(features)))
+    for r, feature in enumerate(features):
+        for ((coordinate, k),) in feature.terms:
+            links[coordinate, k - 1, r] += 1.0 / len(feature.terms)
+    return links

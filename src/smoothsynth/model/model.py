@@ -1,0 +1,218 @@
+"""The model: marginals, a Gaussian copula and the law of row norms, learned round by round.
+
+What was released first is believed where later stages contradict it beyond noise.
+
+Ranks and cut rows tell shapes well, but not where a column crowds on one value: a spike is narrower than cosines of ranks
+can tell, and a share that is left flat moves its mean. The first release has the mean and the mean square of each column,
+neither bent nor cut. With many rows it knows them better than all that follows.
+
+The model of a table: columns, correlations, lengths of rows; what it learns from each release, and its rows.
+
+Everything here is computed from public and released numbers, so that anyone who has a release can do it again.
+
+Learn from moments that were seen through the views of an earlier release.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth._threads import one_thread_if_small
+from smoothsynth.errors import PlanError
+from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs, simulated
+from smoothsynth.model.copula import MOST_SIMULATED, CutMoments, learn_pairs
+from smoothsynth.model.marginal_moments import (
+    UNKNOWN,
+    first_moments,
+    hold_public,
+    hold_shares,
+    learn_low,
+    measured_means,
+    pooled_mean_square,
+)
+from smoothsynth.model.marginals import Columns, flat_columns, separable, tilt
+from smoothsynth.model.norm_resampling import Stretch, hold_lengths, needed_stretch
+from smoothsynth.model.rank_histogram import learn_ranks, rank_noise
+from smoothsynth.model.row_norms import choose_scores, expected_ranks, scale_to_lengths
+from smoothsynth.model.sampling import correlated, generator, place, scores
+from smoothsynth.model.scale_posterior import settle_spreads
+from smoothsynth.model.scales import hold_square, known_so_far
+from smoothsynth.model.swapping import exchange
+from smoothsynth.model.transformations import length_view, rank_view, score_length, score_units, score_view, wave_view
+from smoothsynth.queries.bases import LATTICE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.queries.measurement import Measurement, NoisyMoments
+    from smoothsynth.queries.transformation import View
+    from smoothsynth.schema import Schema
+
+    Array = NDArray[np.float64]
+
+
+# So many deviations off is not noise. A little less may still be what later stages know better.
+_BEYOND_NOISE = 6.0
+# No place is impossible for a column that was put on the wrong one.
+_KEPT_FLAT = 1e-3
+
+
+def hold_first(columns: Columns, low: Sequence[NoisyMoments]) -> Columns:
+    """Tilt columns whose mean or mean square is further from the first release than noise explains, and no others.
+
+    The moment that is off is moved to where it was released; the other stays where later stages have it.
+    """
+    released, noise = first_moments(columns, low)
+    functions = np.stack([columns.places, 2.0 * columns.places**2 - 1.0], axis=1)
+    found = np.einsum("dqg,dg->dq", functions, columns.masses)
+    off = np.abs(found - released) > _BEYOND_NOISE * noise
+    moved = off.any(axis=1, keepdims=True)
+    if not moved.any():
+        return columns
+    wanted = np.where(off, released, found)
+    tilted = tilt(columns.mixed(_KEPT_FLAT), functions, wanted, np.where(moved, noise, UNKNOWN))
+    return replace(tilted, masses=np.where(moved, tilted.masses, columns.masses))
+
+
+_MOST_OVERSAMPLED = 20_000
+# Rows that tell what is expected of pairs: the error of a product is 0.01.
+_EXPECTED_ROWS = 4_096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """What is known of a table so far."""
+
+    columns: Columns
+    correlation: Array
+    low: tuple[NoisyMoments, ...] = ()
+    lengths: NoisyMoments | None = None
+    stretch: Stretch = field(default_factory=Stretch)
+    cut: CutMoments | None = None
+    ranks: NoisyMoments | None = None
+    waves: tuple[NoisyMoments, ...] = ()
+
+    @property
+    def _uncut(self) -> tuple[NoisyMoments, ...]:
+        """What was released of whole rows and has shares of levels and marks in it."""
+        return self.low if self.ranks is None else (*self.low, self.ranks)
+
+    def look(self, kind: str | None, measurement: Measurement, rows: int) -> View | None:
+        """Return the view that a stage of this kind shall use: what is known, and how much noise there will be."""
+        if kind is None:
+            return None
+        if kind == "ranks":
+            return rank_view(self.columns, None if measurement.view is None else measurement.view.counts)
+        if kind == "scores":
+            units = score_units(self.columns, measurement, rows) * score_length(self.columns, measurement, rows)
+            return score_view(self.columns, units)
+        if kind == "lengths":
+            return length_view(expected_ranks(self.columns, self.correlation))
+        if kind == "waves":
+            # What was seen of pairs is put together, so all of it is seen in one way.
+            return self.waves[0].measurement.view if self.waves else wave_view(self.columns)
+        raise PlanError(f"There is no look {kind!r}.")
+
+    def offer(self, measurement: Measurement) -> Measurement:
+        """Return a measurement that chooses pairs, with what rows of the model have of them; those known are left out."""
+        choice, view = measurement.choice, measurement.view
+        if choice is None or view is None:
+            return measurement
+        known = {feature for noisy in self.waves for feature in noisy.features}
+        left = tuple(feature for feature in measurement.features if feature not in known)
+        waves = view.of(self.rows(_EXPECTED_ROWS, generator=generator(0)))
+        expected = np.rint(waves.T @ waves * (LATTICE / len(waves))).astype(np.int64)
+        return replace(measurement, features=left, weights=(), choice=replace(choice, expected=expected))
+
+    def learn(self, kind: str | None, noisy: NoisyMoments) -> Model:
+        """Return the model after a release that was looked at in this way.
+
+        What was released first is not given up for less, and what is public of moments replaces noise.
+        """
+        with one_thread_if_small(MOST_SIMULATED * self.columns.count):
+            learned = self._learned(kind, noisy)
+        columns = hold_first(learned.columns, learned.low) if kind is not None else learned.columns
+        return replace(learned, columns=hold_public(columns, noisy.rows))
+
+    def _learned(self, kind: str | None, noisy: NoisyMoments) -> Model:
+        if kind == "ranks":
+            return replace(self, columns=learn_ranks(self.columns, noisy, self.low), ranks=noisy)
+        if kind == "scores":
+            _, known = measured_means(self.columns, self.low)
+            found = learn_pairs(self.columns, noisy, known=known)
+            columns = hold_square(found.columns, self.low, found.cut, rank_noise(self.ranks))
+            columns = hold_shares(columns, self._uncut, cut_noise=found.cut.noise)
+            return replace(self, columns=columns, correlation=found.correlation, cut=found.cut)
+        if kind == "lengths":
+            return self._learn_lengths(noisy)
+        if kind == "waves":
+            return replace(self, waves=(*self.waves, noisy))
+        if not any(map(separable, noisy.features)):
+            return self
+        low = (*self.low, noisy)
+        return replace(self, low=low, columns=learn_low(self.columns, low))
+
+    def _learn_lengths(self, noisy: NoisyMoments) -> Model:
+        """Learn the lengths of rows, scale all columns until their mean length is right, and hold what was seen before.
+
+        Under pure epsilon the mean length is known too from the pooled second moment, measured before.
+        """
+        square = None if noisy.measurement.multiplier is not None else pooled_mean_square(self.columns, self.low)
+        known = known_so_far(self.columns, self.low, self.cut, rank_noise(self.ranks))
+        columns = scale_to_lengths(self.columns, self.correlation, noisy, square=square, known=known)
+        stretch, correlation = needed_stretch(columns, self.correlation, noisy), self.correlation
+        if self.cut is not None:
+            columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, self.cut, known=known)
+            columns = hold_whole_means(columns, self.low, self.cut)
+            # Lengths of rows tell nothing of shares.
+            columns = columns.with_shares({mark: self.columns.share(mark) for mark in columns.groups.marks})
+            drawn = simulated(columns, correlation, stretch)
+            noise = math.inf if square is None else square[1]
+            columns = settle_spreads(columns, drawn, self.low, self.cut, noisy, square=noise)
+        return replace(self, lengths=noisy, stretch=stretch, columns=columns, correlation=correlation)
+
+    def rows(self, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
+        """Draw rows: their columns have the model's densities almost exactly, whatever their number."""
+        many = count
+        if self.lengths is not None:
+            many = max(6 * count, 6000) if count <= _MOST_OVERSAMPLED else 2 * count
+        with one_thread_if_small(many * self.columns.count):
+            rows = self._rows(count, many, generator)
+            # Values of a row that keeps constraints belong together.
+            if not self.waves or self.columns.limits is not None:
+                return rows
+            lacking = None if self.cut is None else lacking_pairs(rows, self.columns, self.cut)
+            return exchange(rows, self.waves, self.columns.groups, lacking, generator=generator)
+
+    def _rows(self, count: int, many: int, generator: np.random.Generator) -> Array:  # noqa: TID251
+        if self.lengths is None:
+            drawn = correlated(scores(count, self.columns.count, generator=generator), self.correlation)
+            return place(drawn, self.columns, generator=generator)
+        drawn = self.stretch.drawn(many, self.columns, self.correlation, generator=generator)
+        chosen = choose_scores(drawn, self.columns, self.lengths, count, generator=generator)
+        if self.columns.limits is None:
+            chosen = hold_lengths(chosen, drawn, self.stretch, self.columns, self.lengths)
+            chosen = chosen if self.cut is None else hold_pairs(chosen, self.columns, self.cut)
+        return place(chosen, self.columns, generator=generator)
+
+
+def empty_model(schema: Schema) -> Model:
+    """Return the model that knows only the schema: flat, independent columns."""
+    columns = flat_columns(schema)
+    return Model(columns, np.eye(columns.count))
+
+
+def learn_through(model: Model, origin: Model, kind: str | None, noisy: NoisyMoments) -> Model:
+    """Return the model after moments whose view was made of the model `origin`.
+
+    Cosines of ranks are cos(k pi F(x)) with F of the columns of `origin`, so these columns are what is tilted. Scores and
+    lengths are compared with rows of the model seen through the view itself, whatever it was made of (docs/proofs/sites.md).
+    """
+    known = replace(model, columns=origin.columns) if kind == "ranks" else model
+    return known.learn(kind, noisy)

@@ -1,0 +1,129 @@
+"""Columns from noisy cosines or soft counts of the ranks in them: what all have in common, and what each has of its own.
+
+Soft counts are taken for B - 1 cosines, each of them drawn straight from the middle of one count to that of the next:
+
+    b_k = sum over j of  cos(pi k (j - 1/2) / B)  n_j,       k = 1 .. B - 1,      with noise sqrt(B / 2) times that of a count
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.model.marginal_moments import UNKNOWN, first_moments, learn_shares, missing_share, where_there
+from smoothsynth.model.marginals import tilt
+from smoothsynth.model.transformations import FLAT_SHARE
+from smoothsynth.queries.bases import count_values
+from smoothsynth.queries.transformation import knot_places
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.model.marginals import Columns
+    from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.queries.transformation import View
+
+    Array = NDArray[np.float64]
+
+
+# Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density. Those
+# made of soft counts are many.
+_LOOSE, _LOOSE_COUNTS, _MOST_LOOSE = 4.0, 3.0, 0.3
+# First moments, which ranks were seen through, are held within so many times their noise.
+_LOOSE_FIRST = 9.0
+# A soft count that holds so many times its share of a column may hold a single value.
+_CROWDED = 5.0
+# A flat share is kept of every column, for what noise may hide: this part of the noise of the first cosine, at most so much.
+_HIDDEN, _MOST_FLAT = 0.25, 0.03
+
+
+def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoments]) -> Columns:
+    """Tilt columns to noisy cosines or soft counts of their own distribution functions, shrunk by what they are worth.
+
+    Means and mean squares released before are held loosely: cosines of ranks tell little of tails and of values far off.
+    Under pure epsilon the means, measured better than ranks, are held within their noise.
+    """
+    columns = learn_shares(columns, (*low, noisy))
+    lines = [c for c in range(columns.count) if c not in columns.groups.marks]
+    if not lines:
+        return columns
+    values, deviations = _released(columns, noisy)
+    view = noisy.measurement.view
+    if view is None:
+        raise ValueError("ranks are measured through a view")
+    counts, loose = values.shape[1], _LOOSE
+    degrees = np.arange(1, counts + 1)
+    if view.counts is not None:
+        columns = columns.with_cells_at({c: _crowded(view, c, values[c]) for c in lines if not columns.exact[c]})
+    ranks = columns.mixed(FLAT_SHARE).middles()
+    if view.counts is None:
+        functions = np.cos(np.pi * ranks[:, None, :] * degrees[:, None])
+    else:
+        cosines = np.cos(np.pi * degrees[:-1, None] * (degrees - 0.5) / counts)
+        functions = np.stack([cosines @ count_values(2.0 * line - 1.0, counts) for line in ranks])
+        values, deviations, loose = values @ cosines.T, np.sqrt(deviations**2 @ cosines.T**2), _LOOSE_COUNTS
+    start = columns.mixed(min(_MOST_FLAT, _HIDDEN * float(deviations[lines, 0].mean())))
+    own = np.einsum("dqg,dg->dq", functions, start.masses)
+    apart, deviations[lines] = _common_and_own((values - own)[lines], deviations[lines], loose)
+    values[lines] = own[lines] + apart
+    first = np.stack([columns.places, 2.0 * columns.places**2 - 1.0], axis=1)
+    moments, noise = first_moments(columns, low)
+    trust = 1.0 if noisy.measurement.multiplier is None else _LOOSE_FIRST
+    functions = np.concatenate([functions, first], axis=1)
+    values, deviations = np.hstack([values, moments]), np.hstack([deviations, trust * noise])
+    shares = {mark: columns.share(mark) for mark in columns.groups.marks}
+    return tilt(start, functions, values, deviations).with_shares(shares)
+
+
+def _crowded(view: View, coordinate: int, shares: Array) -> Array:
+    """Return the places where soft counts have their peaks that hold many times their share of a coordinate.
+
+    Between two peaks counts are straight lines, so cells on both sides can make up what a single value in between counts.
+    Near a peak they cannot: if rows crowd on such a value and noise is small, everything else would be bent to make up for
+    what lacks. So there is to be a cell at the peak itself.
+    """
+    peaks = (2.0 * np.arange(len(shares)) + 1.0) / len(shares) - 1.0
+    return np.interp(peaks[shares * len(shares) > _CROWDED], view.of_knots(coordinate), knot_places())
+
+
+def rank_noise(noisy: NoisyMoments | None) -> float:
+    """Return the noise of the first cosine of ranks, measured or made of soft counts; boundless if there is none."""
+    if noisy is None:
+        return math.inf
+    view = noisy.measurement.view
+    counts = None if view is None else view.counts
+    return float(np.min(noisy.deviations)) * (1.0 if counts is None else math.sqrt(counts / 2.0))
+
+
+def _common_and_own(values: Array, deviations: Array, loose: float) -> tuple[Array, Array]:
+    """Shrink the mean over columns of each degree towards 0, and what columns have of their own towards that mean.
+
+    With c the mean over d columns, s the noise and t^2 = variance between columns minus s^2,
+
+        b  ->  c^3 / (c^2 + s^2/d)  +  t^2 / (t^2 + s^2) (b - c)
+    """
+    noise = np.mean(deviations**2, axis=0)
+    common = values.mean(axis=0)
+    own = np.maximum(values.var(axis=0) - noise, 1e-6)
+    worth = own / (own + noise)
+    shrunk = common**3 / (common**2 + noise / len(values)) + worth * (values - common)
+    within = np.minimum(loose**2 * noise, _MOST_LOOSE**2)
+    return shrunk, np.broadcast_to(np.sqrt(worth * noise + within), values.shape)
+
+
+def _released(columns: Columns, noisy: NoisyMoments) -> tuple[Array, Array]:
+    """Return cosines or counts of ranks where values are there, and their noise, (coordinates, number); marks have none."""
+    degree = max(feature.degree for feature in noisy.features)
+    values, deviations = np.zeros((columns.count, degree)), np.full((columns.count, degree), UNKNOWN)
+    seen = noisy.measurement.evaluate(np.zeros((1, columns.count)))[0]
+    for feature, value, deviation, centre in zip(noisy.features, noisy.values, noisy.deviations, seen, strict=True):
+        ((coordinate, k),) = feature.terms[0]
+        if coordinate not in columns.groups.marks:
+            missing = missing_share(columns, coordinate)
+            found = where_there(value, deviation, missing=missing, centre=float(centre))
+            values[coordinate, k - 1], deviations[coordinate, k - 1] = found
+    return values, deviations

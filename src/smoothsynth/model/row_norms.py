@@ -1,0 +1,207 @@
+"""The lengths of rows: one number a row that every radial query depends on.
+
+Measured are cosines of the rank of a row's mean square. What is known of them is put on rows that the model would produce,
+seen through the same view, as maximum-entropy weights: so whatever the lengths are like (spread, few values, a single
+one), the model is compared with the release on equal terms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
+from smoothsynth.model.sampling import alike, correlated, place, scores, systematic
+from smoothsynth.model.sampling import generator as seeded
+from smoothsynth.model.scales import scaled
+from smoothsynth.queries.bases import LATTICE, evaluate
+from smoothsynth.queries.transformation import knot_places
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.scales import Known
+    from smoothsynth.queries.measurement import NoisyMoments
+
+    Array = NDArray[np.float64]
+
+
+_SIMULATED = 6000
+_ALIKE = 6
+# The view reaches beyond the lengths that the model expects by a flat share. Noise in correlations makes rows too much
+# alike in length, so what is learned starts from the model's lengths, stretched, and a smaller flat share.
+_FLAT_SHARE, _FLAT_LEFT = 0.1, 0.03
+_STRETCHES = (1.0, 1.4, 1.8)
+# What single rows are moved to starts from less: those beyond are few.
+_REACHES, _FLAT_BEYOND = (1.0, 1.6), 0.01
+_FLAT = 400
+# Weights are flattened until so large a share of the rows counts: else few rows would stand for all.
+_LEAST_COUNTING = 0.1
+# The root of 0 would stay 0, however often it is taken.
+_TINY = 1e-300
+
+
+def mean_square(rows: Array) -> Array:
+    """Return the mean square t of each row, from 0 to 1."""
+    return np.asarray(np.mean(rows**2, axis=1))
+
+
+def lengths_of(rows: Array) -> Array:
+    """Return the mean squares of rows in their order, neighbours put together: for where nothing but lengths matters."""
+    found = np.sort(mean_square(rows))
+    return found[: len(found) // _ALIKE * _ALIKE].reshape(-1, _ALIKE).mean(axis=1)
+
+
+def expected_ranks(columns: Columns, correlation: Array) -> Array:
+    """Return the model's distribution function of t at the knots of a view, with a flat share around it."""
+    found = np.sort(mean_square(place(_simulated(columns, correlation), columns)))
+    low, high = _reach(found)
+    places = (knot_places() + 1.0) / 2.0
+    own = np.searchsorted(found, places, side="right") / len(found)
+    flat = np.clip((places - low) / max(high - low, 1e-9), 0.0, 1.0)
+    return np.asarray((1.0 - _FLAT_SHARE) * own + _FLAT_SHARE * flat)
+
+
+def scale_to_lengths(
+    columns: Columns, correlation: Array, noisy: NoisyMoments, *, square: tuple[float, float] | None, known: Known
+) -> Columns:
+    """Move all columns together until rows have the right mean square.
+
+    That is the mean of the model's rows weighted by the noisy cosines; where one was released before, `square` with its
+    noise, both count by what they are worth. `known` says what else may be wrong.
+    """
+    drawn = _simulated(columns, correlation)
+
+    def found(lengths: Array) -> tuple[float, float]:
+        seen, noise = _weighted_mean(lengths, noisy)
+        return (seen, noise) if square is None else between(seen, noise, *square)
+
+    def missing(now: Columns) -> float:
+        lengths = lengths_of(place(drawn, now))
+        return found(lengths)[0] - float(lengths.mean())
+
+    _, doubt = found(lengths_of(place(drawn, columns)))
+    return scaled(columns, missing, known, doubt=doubt)
+
+
+def between(found: float, noise: float, known: float, known_noise: float) -> tuple[float, float]:
+    """Weigh two means of lengths by their variances, and say with what noise; a gap beyond it is an error of the first.
+
+    Few cosines tell little of the tails that a mean hangs on.
+    """
+    variance = max(noise**2, (found - known) ** 2 - known_noise**2)
+    both = known_noise**2 + variance
+    return (found * known_noise**2 + known * variance) / both, known_noise * math.sqrt(variance / both)
+
+
+def _reach(lengths: Array) -> tuple[float, float]:
+    """Return an interval that reaches beyond the lengths on both sides by their own spread."""
+    low, high = np.quantile(lengths, [0.005, 0.995])
+    return float(max(2 * low - high, 0.0)), float(min(2 * high - low, 1.0))
+
+
+def cosines(lengths: Array, noisy: NoisyMoments) -> Array:
+    """Return what was measured of rows, for rows that have these mean squares."""
+    view = noisy.measurement.view
+    if view is None:
+        raise ValueError("lengths are measured through a view")
+    bent = view.bend(0, np.floor((2.0 * lengths - 1.0) * LATTICE)) / LATTICE
+    return evaluate(noisy.features, bent[:, None])
+
+
+def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
+    """Return the mean square of rows after the noisy cosines, and about its noise; the start is wider than the model."""
+    places, weights = _weighted(lengths, noisy, _STRETCHES, _FLAT_LEFT)
+    mean = float(weights @ places)
+    # t = mean - sqrt(2) sd cos(pi F) and smaller terms, if normal.
+    spread = math.sqrt(max(float(weights @ places**2) - mean**2, 0.0))
+    return mean, math.sqrt(2.0) * spread * float(noisy.deviations[0])
+
+
+def measured_lengths(lengths: Array, noisy: NoisyMoments) -> tuple[Array, Array]:
+    """Return mean squares in rising order, and their ranks after the noisy cosines; the model's are where it starts."""
+    places, weights = _weighted(lengths, noisy, _REACHES, _FLAT_BEYOND)
+    order = np.argsort(places)
+    return places[order], np.cumsum(weights[order]) - weights[order] / 2.0
+
+
+def _weighted(lengths: Array, noisy: NoisyMoments, stretches: Sequence[float], flat: float) -> tuple[Array, Array]:
+    """Return mean squares like those of the model, stretched, with a flat share, and their weights after the cosines."""
+    centre = float(lengths.mean())
+    stretched = np.clip(np.concatenate([centre + by * (lengths - centre) for by in stretches]), 0.0, 1.0)
+    places = np.concatenate([stretched, np.linspace(*_reach(lengths), _FLAT)])
+    base = np.repeat([(1.0 - flat) / len(stretched), flat / _FLAT], [len(stretched), _FLAT])
+    fitted = fit_maximum_entropy(cosines(places, noisy), noisy.values, scale=noisy.deviations, base=base)
+    return places, fitted.weights
+
+
+def believed(rows: Array, noisy: NoisyMoments) -> Array:
+    """Return the noisy cosines, as far as they differ from those of the model's rows by more than noise.
+
+    Rows that are chosen by noise would lose the correlations they were drawn with.
+    """
+    own = noisy.measurement.evaluate(rows).mean(axis=0)
+    return np.asarray(own + _kept_share(own, noisy) * (noisy.values - own))
+
+
+def kept_share(rows: Array, noisy: NoisyMoments) -> float:
+    """Return how much of the difference between the noisy cosines and those of the model's rows is more than noise.
+
+    With chi^2 the sum of the squares of K differences over noise it is 1 - (K - 2)/chi^2 (James and Stein 1961).
+    """
+    return _kept_share(noisy.measurement.evaluate(rows).mean(axis=0), noisy)
+
+
+def _kept_share(own: Array, noisy: NoisyMoments) -> float:
+    size = float(np.sum(((noisy.values - own) / noisy.deviations) ** 2))
+    return max(0.0, 1.0 - (len(own) - 2.0) / max(size, 1e-9))
+
+
+def length_weights(rows: Array, noisy: NoisyMoments, values: Array) -> Array:
+    """Weigh rows so that their lengths, seen through the view, have these cosines within noise; enough of them count."""
+    seen = noisy.measurement.evaluate(rows)
+    return _flattened(fit_maximum_entropy(seen, values, scale=noisy.deviations).weights)
+
+
+def choose_scores(
+    drawn: Array,
+    columns: Columns,
+    noisy: NoisyMoments,
+    count: int,
+    *,
+    generator: np.random.Generator,  # noqa: TID251
+) -> Array:
+    """Choose scores so that the rows placed by them have the measured lengths."""
+    rows = place(drawn, columns)
+    values = believed(rows, noisy)
+    weights = length_weights(rows, noisy, values)
+    rows = place(drawn, columns, weights=weights)
+    weights, order = length_weights(rows, noisy, values), _in_order(rows, columns)
+    # Any run of candidates is chosen as often as it should be, up to one row: so rows that are alike stand together.
+    picked = order[systematic(weights[order], count, generator=generator)]
+    return alike(drawn[picked], drawn, weights)
+
+
+def _in_order(rows: Array, columns: Columns) -> NDArray[np.intp]:
+    """Order rows by their levels, by what is missing, then by length."""
+    codes = [np.argmax(rows[:, list(group)], axis=1) for group in columns.groups.levels]
+    marks = [rows[:, mark] for _, mark in columns.groups.missing]
+    return np.lexsort((mean_square(rows), *marks, *codes))
+
+
+def _simulated(columns: Columns, correlation: Array) -> Array:
+    return correlated(scores(_SIMULATED, columns.count, generator=seeded(5)), correlation)
+
+
+def _flattened(weights: Array) -> Array:
+    """Take roots of the weights until enough rows count (their effective number is 1 / sum w^2)."""
+    weights = np.maximum(weights, _TINY)
+    while 1.0 / np.sum(weights**2) < _LEAST_COUNTING * len(weights):
+        weights = np.sqrt(weights)
+        weights = weights / weights.sum()
+    return weights

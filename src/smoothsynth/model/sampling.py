@@ -1,0 +1,237 @@
+"""Seeded draws: normal scores, quantile mapping, systematic resampling.
+
+Rows from a copula: normal scores, and their ranks replaced by quantiles of each column.
+
+From weights to rows: the only seeded randomness, and it never touches noise.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.model.marginals import Columns
+
+    Array = NDArray[np.float64]
+
+
+# Steps in which the shifts of a category's levels are found.
+_SHIFTS = 40
+# From so many rows on, so many columns are sorted by other threads while one is placed.
+_MANY, _AHEAD = 200_000, 2
+
+
+def scores(count: int, dimensions: int, *, generator: np.random.Generator) -> Array:
+    """Draw normal scores with mean exactly 0 and, where there are enough rows, covariance exactly the identity."""
+    drawn = generator.standard_normal((count, dimensions))
+    drawn -= drawn.mean(axis=0)
+    if count <= 2 * dimensions:
+        return drawn
+    return np.asarray(np.linalg.solve(np.linalg.cholesky(drawn.T @ drawn / count), drawn.T).T)
+
+
+def correlated(drawn: Array, correlation: Array) -> Array:
+    """Give independent normal scores a correlation matrix."""
+    return np.asarray(drawn @ np.linalg.cholesky(correlation).T)
+
+
+def alike(chosen: Array, drawn: Array, weights: Array) -> Array:
+    """Give scores that were chosen from weighted ones their mean and covariance, free of the chance of the choice."""
+    if len(chosen) <= 2 * chosen.shape[1]:
+        return chosen
+    wanted, found = weights @ drawn, chosen.mean(axis=0)
+    centred, around = chosen - found, drawn - wanted
+    try:
+        own = np.linalg.cholesky(centred.T @ centred / len(chosen))
+        other = np.linalg.cholesky((around * weights[:, None]).T @ around)
+    except np.linalg.LinAlgError:
+        return chosen
+    return np.asarray(wanted + np.linalg.solve(own, centred.T).T @ other.T)
+
+
+def place(
+    drawn: Array,
+    columns: Columns,
+    *,
+    weights: Array | None = None,
+    generator: np.random.Generator | None = None,
+) -> Array:
+    """Replace the (weighted) ranks in every column of the scores by quantiles of that column.
+
+    Each column then has its density almost exactly, whatever the number of rows (a Latin hypercube). Without a
+    generator the middle of each rank is taken, with one a random point of it. A category takes the level whose score
+    is largest, after shifts that give every level its share; a value is missing where the score of its mark is largest.
+    """
+    count = len(drawn)
+    shares = np.full(count, 1.0 / count) if weights is None else weights
+    # Column by column in memory: each is written as a whole.
+    rows = np.zeros(drawn.shape[::-1]).T
+    marks = set(columns.groups.marks)
+    for group, whole in zip(columns.groups.levels, columns.groups.whole, strict=True):
+        rows[:, list(group)] = choose_levels(drawn[:, list(group)], _group_shares(columns, group, whole=whole), shares)
+    hidden = {value: _largest(drawn[:, mark], columns.share(mark), shares) for value, mark in columns.groups.missing}
+    for value, mark in columns.groups.missing:
+        rows[hidden[value], mark] = 1.0
+    values = [c for c in range(drawn.shape[1]) if c not in marks]
+    for column, order in zip(values, _orders(drawn, values, hidden), strict=True):
+        inside = 0.5 if generator is None else generator.random(len(order))
+        own = shares[order] / shares[order].sum() if len(order) else shares[order]
+        rows[order, column] = columns.quantiles(column, np.cumsum(own) - own * inside)
+    if columns.limits is None:
+        return rows
+    return columns.limits.settle(rows, lambda moved, column: _restored(rows, moved, column, columns, hidden, weights))
+
+
+def _orders(
+    drawn: Array, columns: Sequence[int], hidden: Mapping[int, NDArray[np.bool_]]
+) -> Iterator[NDArray[np.intp]]:
+    """Yield the rows that have a value in the order of their scores, column by column; many rows are sorted ahead."""
+
+    def order(column: int) -> NDArray[np.intp]:
+        if column not in hidden:
+            return np.argsort(drawn[:, column])
+        seen = np.flatnonzero(~hidden[column])
+        return np.asarray(seen[np.argsort(drawn[seen, column])])
+
+    if len(drawn) < _MANY:
+        yield from map(order, columns)
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ahead: deque[Future[NDArray[np.intp]]] = deque()
+        for column in columns:
+            ahead.append(pool.submit(order, column))
+            if len(ahead) > _AHEAD:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def _restored(
+    rows: Array,
+    moved: Array,
+    column: int,
+    columns: Columns,
+    hidden: dict[int, NDArray[np.bool_]],
+    weights: Array | None,
+) -> Array:
+    """Return the values of a column that was placed, in the order of those that constraints moved."""
+    seen = np.flatnonzero(~hidden[column]) if column in hidden else np.arange(len(rows))
+    order = seen[np.argsort(moved[seen, column], kind="stable")]
+    found = moved[:, column].copy()
+    if weights is None:
+        found[order] = np.sort(rows[seen, column])
+    elif len(order):
+        own = weights[order] / weights[order].sum()
+        found[order] = columns.quantiles(column, np.cumsum(own) - own / 2.0)
+    return found
+
+
+def choose_levels(drawn: Array, wanted: Array, weights: Array) -> Array:
+    """Give each row one level, as marks: the largest of score + shift, with shifts found so that shares are as wanted.
+
+    `wanted` has one share more than there are levels where a row may have none: its score is always 0. A multinomial
+    probit: the correlations of the scores of levels with all others become dependence, level by level.
+    """
+    scored = np.concatenate([drawn, np.zeros((len(drawn), len(wanted) - drawn.shape[1]))], axis=1)
+    scored += np.log(wanted)
+    for _ in range(_SHIFTS):
+        found = np.bincount(np.argmax(scored, axis=1), weights=weights, minlength=len(wanted))
+        if np.abs(found - wanted).max() < 0.5 / len(drawn):
+            break
+        scored += 0.6 * (np.log(wanted) - np.log(np.maximum(found, 0.2 * wanted)))
+    chosen = _even_out(scored, np.argmax(scored, axis=1), wanted, weights)
+    return np.asarray(np.eye(len(wanted))[chosen][:, : drawn.shape[1]])
+
+
+def _even_out(scored: Array, chosen: NDArray[np.intp], wanted: Array, weights: Array) -> NDArray[np.intp]:
+    """Move the rows that are nearest to another level from levels with too much weight to those with too little."""
+    chosen = chosen.copy()
+    own = scored[np.arange(len(chosen)), chosen]
+    spare = np.bincount(chosen, weights=weights, minlength=len(wanted)) - wanted
+    for level in np.argsort(spare)[: np.count_nonzero(spare < 0.0)]:
+        for row in np.argsort(own - scored[:, level]):
+            if spare[level] + weights[row] / 2.0 > 0.0:
+                break
+            if spare[chosen[row]] > weights[row] / 2.0:
+                spare[chosen[row]] -= weights[row]
+                spare[level] += weights[row]
+                chosen[row] = level
+    return chosen
+
+
+def _group_shares(columns: Columns, group: tuple[int, ...], *, whole: bool) -> Array:
+    shares = np.array([columns.share(c) for c in group])
+    return shares / shares.sum() if whole else np.append(shares, max(1.0 - shares.sum(), 1e-9))
+
+
+def _largest(drawn: Array, share: float, weights: Array) -> NDArray[np.bool_]:
+    """Mark the rows with the largest scores that make up a share of the weight."""
+    order = np.argsort(-drawn)
+    marked = np.zeros(len(drawn), dtype=bool)
+    marked[order[np.cumsum(weights[order]) - weights[order] / 2.0 <= share]] = True
+    return marked
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """Return the generator that a seed stands for; None takes fresh entropy."""
+    whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
+    if seed is not None and not (whole and 0 <= seed < 2**128):
+        raise PlanError(
+            f"a seed must be a whole number from 0 to 2^128 - 1, or None for fresh entropy; found {seed!r:.80}: pass one "
+            "such as seed=7"
+        )
+    return np.random.default_rng(seed)
+
+
+def systematic(weights: NDArray[np.float64], rows: int, *, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Choose candidates so that each appears floor(m u_k) or ceil(m u_k) times, in random order.
+
+        count_k = floor(m u_k) + picked_k,   P(picked_k) = m u_k - floor(m u_k)
+
+    The whole parts are certain; the fractions are picked by one offset U and the ladder U, U+1, U+2, ... over
+    their running sum, so the expected count is m u_k and any run of candidates is off by less than one row.
+    Systematic sampling: Madow, Ann. Math. Statist. 20 (1949); for particles, Kitagawa, JCGS 5 (1996).
+    """
+    _refuse_bad(weights, rows)
+    expected = rows * (weights / weights.sum())
+    counts = np.floor(expected).astype(np.int64)
+    fractions = expected - counts
+    open_candidates = np.flatnonzero(fractions > 0.0)
+    missing = rows - int(counts.sum())
+    if missing > 0:
+        counts[open_candidates[_ladder(fractions[open_candidates], missing, offset=generator.random())]] += 1
+    chosen = np.repeat(np.arange(len(weights), dtype=np.int64), counts)
+    generator.shuffle(chosen)
+    return chosen
+
+
+def _ladder(fractions: NDArray[np.float64], picks: int, *, offset: float) -> NDArray[np.int64]:
+    reached = np.cumsum(fractions)
+    rungs = np.arange(picks)
+    found = np.searchsorted(reached, (offset + rungs) * (reached[-1] / picks), side="right")
+    # A fraction is below 1, so no candidate is met twice but through rounding of the running sum: these two lines
+    # make "at most once" exact.
+    rising: NDArray[np.int64] = np.maximum.accumulate(found - rungs) + rungs
+    return np.minimum(rising, len(fractions) - picks + rungs)
+
+
+def _refuse_bad(weights: NDArray[np.float64], rows: int) -> None:
+    if rows < 0:
+        raise PlanError(f"the number of rows must be >= 0; found {rows}: ask for 0 or more rows")
+    if weights.ndim != 1 or not (weights.size and weights.min() >= 0.0 and 0.0 < weights.sum() < np.inf):
+        raise PlanError(
+            f"weights must be one number >= 0 per candidate, not all 0; found an array of shape {weights.shape} "
+            f"that is not: pass the weights of a fit"
+        )

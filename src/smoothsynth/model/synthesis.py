@@ -1,0 +1,194 @@
+"""From noisy moments to rows: candidates, weights, rows. Post-processing only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.errors import PlanError
+from smoothsynth.fit.candidates import Candidates, ellipsoid, grid, grid_axis, hypercube
+from smoothsynth.fit.features import computed_features
+from smoothsynth.fit.grid import fit_grid_linear_program
+from smoothsynth.fit.linear_program import fit_linear_program
+from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
+from smoothsynth.fit.result import DENSITIES, ROUGH_DENSITIES, Fit
+from smoothsynth.model.exact_rows import exact_rows
+from smoothsynth.model.marginal_moments import opened, public_values, with_levels
+from smoothsynth.model.marginals import separable
+from smoothsynth.model.model import empty_model
+from smoothsynth.model.sampling import generator as seeded
+from smoothsynth.model.sampling import systematic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.methods.paper import NoisySubspace
+    from smoothsynth.model.model import Model
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """Synthetic rows as points of the cube, with the candidates' origin and the fit behind them."""
+
+    points: NDArray[np.float64]
+    origin: str
+    fit: Fit
+
+
+def synthesise(
+    schema: Schema,
+    moments: Sequence[NoisyMoments],
+    *,
+    candidates: str,
+    candidate_count: int,
+    fit: str,
+    rows: int,
+    seed: int | None,
+    subspace: NoisySubspace | None = None,
+    fitted: int | None = None,
+    levels: int | None = None,
+    progress: Callable[[int, int | None, str], None] | None = None,
+) -> Synthesis:
+    """Draw candidates, weigh them by the noisy moments, and turn weights into rows.
+
+    `fitted` is the number of leading moments that the weights must match; None for all of them. With `levels`, the
+    candidates are the full grid of so many levels a column, which is never listed (the moments: a full tensor).
+    """
+    generator = seeded(seed)
+    if levels is not None:
+        return _on_the_full_grid(schema, moments[0], levels, rows, generator=generator, progress=progress)
+    released, schema = schema, opened(schema, moments)
+    if candidates == "ellipsoid" and subspace is not None:
+        chosen = _around_the_mean(schema, moments, subspace, candidate_count, generator)
+    else:
+        chosen = _candidates(candidates, schema, moments, candidate_count, generator)
+    found = _weigh(schema, chosen, moments, fit, fitted, progress)
+    picked = systematic(found.weights, rows, generator=generator)
+    points = exact_rows(schema, chosen.points[picked], private_rows=moments[0].rows)
+    return Synthesis(with_levels(released, points, generator=generator), chosen.origin, found)
+
+
+def _weigh(
+    schema: Schema,
+    candidates: Candidates,
+    moments: Sequence[NoisyMoments],
+    fit: str,
+    fitted: int | None,
+    progress: Callable[[int, int | None, str], None] | None,
+) -> Fit:
+    known = [public_values(schema, noisy) for noisy in moments]
+    values = np.concatenate([values for values, _ in known])[:fitted]
+    if fit == "linear program":
+        matrix = np.concatenate([noisy.measurement.evaluate(candidates.points) for noisy in moments], axis=1)
+        return fit_linear_program(matrix[:, :fitted], values, progress=progress)
+    scale = np.concatenate([deviations for _, deviations in known])[:fitted]
+    features = computed_features([_seen(noisy, candidates.points) for noisy in moments], first=fitted)
+    return fit_maximum_entropy(features, values, scale=scale, base=candidates.base, progress=progress)
+
+
+def _seen(noisy: NoisyMoments, points: NDArray[np.float64]) -> tuple[tuple[Feature, ...], NDArray[np.float64]]:
+    view = noisy.measurement.view
+    if view is not None and view.counts is not None:
+        raise PlanError("Soft counts tell the model of columns; candidates are not weighed by them.")
+    return noisy.features, points if view is None else view.of(points)
+
+
+def _candidates(
+    kind: str,
+    schema: Schema,
+    moments: Sequence[NoisyMoments],
+    count: int,
+    generator: np.random.Generator,  # noqa: TID251
+) -> Candidates:
+    if kind == "model":
+        model = empty_model(schema)
+        for noisy in moments:
+            if noisy.measurement.view is None and any(map(separable, noisy.features)):
+                model = model.learn(None, noisy)
+        return _allowed(schema, model.rows(count, generator=generator), np.full(count, 1.0 / count), "model")
+    if kind == "grid":
+        levels = max(2, round(count ** (1.0 / schema.dimensions)))
+        drawn = grid(levels, schema.dimensions)
+    else:
+        drawn = hypercube(count, schema.dimensions, generator=generator)
+    return _allowed(schema, drawn.points, drawn.base, drawn.origin)
+
+
+def _allowed(schema: Schema, points: NDArray[np.float64], base: NDArray[np.float64], origin: str) -> Candidates:
+    """Return candidates that rows can be: whole numbers where they must be, and all constraints kept."""
+    return Candidates(schema.snap(exact_rows(schema, points)), base, origin)
+
+
+def _around_the_mean(
+    schema: Schema,
+    moments: Sequence[NoisyMoments],
+    subspace: NoisySubspace,
+    count: int,
+    generator: np.random.Generator,  # noqa: TID251
+) -> Candidates:
+    values = np.concatenate([noisy.values for noisy in moments])
+    centre = np.clip(values[: schema.dimensions], -1.0, 1.0)
+    drawn = ellipsoid(centre, subspace.directions(), subspace.eigenvalues(), count=count, generator=generator)
+    return _allowed(schema, drawn.points, drawn.base, drawn.origin)
+
+
+def _on_the_full_grid(
+    schema: Schema,
+    noisy: NoisyMoments,
+    levels: int,
+    rows: int,
+    *,
+    generator: np.random.Generator,  # noqa: TID251
+    progress: Callable[[int, int | None, str], None] | None,
+) -> Synthesis:
+    """Fit the paper's linear program on the grid (step 20) and draw rows from its few points (step 22)."""
+    degrees = 1 + max(k for feature in noisy.features for _, k in feature.terms[0])
+    target = np.zeros((degrees,) * schema.dimensions)
+    target[(0,) * schema.dimensions] = 1.0
+    for feature, value in zip(noisy.features, noisy.values, strict=True):
+        index = dict(feature.terms[0])
+        target[tuple(index.get(c, 0) for c in range(schema.dimensions))] = value
+    found = fit_grid_linear_program(target, levels=levels, progress=progress)
+    picked = systematic(found.weights, rows, generator=generator)
+    points = schema.snap(exact_rows(schema, grid_axis(levels)[found.support[picked]], private_rows=noisy.rows))
+    fit = Fit(
+        weights=found.weights,
+        method="linear program",
+        converged=found.converged,
+        outcome=found.outcome,
+        steps=found.steps,
+        residual=found.optimum,
+        dual=np.zeros(0),
+    )
+    return Synthesis(points, "grid", fit)
+
+
+def drawn_rows(schema: Schema, model: Model, rows: int, *, generator: np.random.Generator) -> NDArray[np.float64]:  # noqa: TID251
+    """Draw rows of a model as points that rows of the schema can be."""
+    points = with_levels(schema, np.clip(model.rows(rows, generator=generator), -1.0, 1.0), generator=generator)
+    limits = model.columns.limits
+    private_rows = None if limits is None else limits.private_rows
+    return schema.snap(exact_rows(schema, points, private_rows=private_rows))
+
+
+def rows_of_model(schema: Schema, model: Model, rows: int, *, seed: int | None) -> Synthesis:
+    """Draw rows of a model that has learned everything: they are weighted equally, nothing is left to fit."""
+    points = drawn_rows(schema, model, rows, generator=seeded(seed))
+    columns = model.columns
+    fit = Fit(
+        weights=np.full(rows, 1.0 / rows),
+        method="maximum entropy",
+        converged=columns.converged,
+        outcome=DENSITIES.format(columns.count) if columns.converged else ROUGH_DENSITIES,
+        steps=columns.steps,
+        residual=0.0,
+        dual=np.zeros(0),
+    )
+    return Synthesis(points, "model", fit)
