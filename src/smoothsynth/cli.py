@@ -122,7 +122,7 @@ def schema(
 
     Example:  **smoothsynth schema patients.csv -o schema.toml**
     """
-    from smoothsynth.private.draft import draft_schema
+    from smoothsynth.private.owner import draft_schema
 
     if output is not None and not force and (problem := why_not_new(output)):
         raise SchemaError(problem + (" Or replace it with --force." if output.is_file() else ""))

@@ -43,7 +43,7 @@ def report(
     said = contents(release, file_hashes(folder))
     comparison = None
     if with_private is not None:
-        from smoothsynth.private.comparison import compare
+        from smoothsynth.private.owner import compare
         from smoothsynth.report.questions import on_columns
 
         comparison = compare(

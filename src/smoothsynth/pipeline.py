@@ -12,13 +12,11 @@ from smoothsynth.model.contradictions import remarks
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import Synthesis, rows_of_model, synthesise
 from smoothsynth.plan import Plan, check_choices, plan, plan_found
-from smoothsynth.private.discover import check_engine, discover
-from smoothsynth.private.engines.choose import open_engine, read_address
+from smoothsynth.private.discover import check_engine, discover, measure_subspace
+from smoothsynth.private.engines import open_engine, read_address
 from smoothsynth.private.measure import measure
-from smoothsynth.private.sites.files import check_new
-from smoothsynth.private.sites.keys import read_key
+from smoothsynth.private.sites.keys import check_new, read_key
 from smoothsynth.private.sites.store import Keeping, Kept, Owner, Store
-from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
 from smoothsynth.release import Receipt, Release
 from smoothsynth.stages import Stages
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from smoothsynth.accounting.ledger import Reservation
     from smoothsynth.discovery.search import Found
     from smoothsynth.methods.paper import NoisySubspace
-    from smoothsynth.private.engine import Engine
+    from smoothsynth.private.sealed import Engine
     from smoothsynth.private.table import Table
     from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.schema import Schema

@@ -11,10 +11,9 @@ from smoothsynth.accounting.statement import rounded_up
 from smoothsynth.errors import BudgetError, PlanError
 from smoothsynth.pipeline import carry_out, check_seed
 from smoothsynth.plan import Plan, plan
-from smoothsynth.private.engines.choose import open_engine, read_address
+from smoothsynth.private.engines import open_engine, read_address
 from smoothsynth.private.sites.answers import table_elsewhere
-from smoothsynth.private.sites.files import check_replaceable
-from smoothsynth.private.sites.keys import read_key
+from smoothsynth.private.sites.keys import check_replaceable, read_key
 from smoothsynth.private.sites.store import Keeping, Owner, read_store
 from smoothsynth.private.table import open_table
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from smoothsynth.private.engine import Engine
+    from smoothsynth.private.sealed import Engine
     from smoothsynth.private.sites.store import Kept
     from smoothsynth.queries.measurement import Measurement
     from smoothsynth.release import Release

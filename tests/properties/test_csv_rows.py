@@ -9,8 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import smoothsynth as ss
-from smoothsynth.private import comma_separated, csv_lines
-from smoothsynth.private.reading import open_paths
+from smoothsynth.private.sources import csv as comma_separated
+from smoothsynth.private.sources import csv as csv_lines
+from smoothsynth.private.sources.files import open_paths
 
 # Characters that mean something to some reader of CSV, and bytes that are no text.
 ODD = st.text(st.sampled_from('",; \t\0ab1é\ufeff')).map(str.encode) | st.sampled_from(

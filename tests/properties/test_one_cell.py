@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import smoothsynth as ss
 from smoothsynth.adapters import scikit_learn, sdv, smartnoise
-from smoothsynth.private.columns import read_cells, readable
+from smoothsynth.private.sources.cells import read_cells, readable
 from smoothsynth.private.table import open_table
 from smoothsynth.schema.category import labelled
 from smoothsynth.schema.cells import arrow_of, doubles

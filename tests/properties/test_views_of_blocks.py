@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsynth.private.engines.counting import only_counts
+from smoothsynth.private.engines.blocks import Look
+from smoothsynth.private.engines.histogram import only_counts
 from smoothsynth.private.engines.kernel import Kernel, Products
-from smoothsynth.private.engines.looking import Look
 from smoothsynth.queries.bases import Feature, pooled, term_feature, total_degree
 from smoothsynth.queries.measurement import LATTICE as S
 from smoothsynth.queries.transformation import KNOTS, View

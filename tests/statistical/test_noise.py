@@ -28,7 +28,8 @@ from smoothsynth.accounting.charges import (
     maxima_scale,
 )
 from smoothsynth.errors import BudgetError, PlanError
-from smoothsynth.private import ball, noise
+from smoothsynth.private import noise
+from smoothsynth.private import noise as ball
 
 FALSE_ALARM = 1e-7
 FEWEST_EXPECTED = 25

@@ -15,8 +15,8 @@ from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.federated import verbs
 from smoothsynth.private.sites.envelope import taken_apart
 from smoothsynth.private.sites.keys import read_key
-from smoothsynth.private.sites.record import AnswerRecord
-from smoothsynth.private.sites.requests import read_request, write_request
+from smoothsynth.private.sites.protocol import read_request, write_request
+from smoothsynth.private.sites.store import AnswerRecord
 from smoothsynth.queries.transformation import View
 
 ROWS = 60

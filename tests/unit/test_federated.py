@@ -21,10 +21,9 @@ from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.sites.answers import add_answers, table_elsewhere
 from smoothsynth.private.sites.envelope import seal
 from smoothsynth.private.sites.keys import read_key
-from smoothsynth.private.sites.requests import read_request, write_request
+from smoothsynth.private.sites.protocol import Request, Study, read_request, write_request
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.transformation import View
-from smoothsynth.study import Request, Study
 
 ROWS = {"north": 700, "south": 400, "east": 900}
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
@@ -280,7 +279,7 @@ def test_a_coordinator_without_enough_left_draws_nothing(place, schema, tables):
 
 def sealed_by(place, request, name, *, header=None, features=None, key=None):
     """Seal zeros as a site would, with some of what is said about them changed."""
-    from smoothsynth.private.engine import SealedSums
+    from smoothsynth.private.sealed import SealedSums
 
     said = {"study": request.study.identity, "round": str(request.round), "request": request.identity, "site": name}
     features = request.measurement.features if features is None else features

@@ -14,8 +14,8 @@ from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.discovery.levels import LONGEST_LEVEL, MOST_FOUND, LevelsMeasurement, NoisyLevels
 from smoothsynth.plan import plan, plan_found
 from smoothsynth.private.measure import measure_levels
+from smoothsynth.private.sealed import count_values
 from smoothsynth.private.table import open_table
-from smoothsynth.private.values import count_values
 from smoothsynth.schema.unresolved import with_levels
 
 ROWS = 4000

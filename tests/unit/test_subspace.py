@@ -4,8 +4,8 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement
+from smoothsynth.private.discover import measure_subspace
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
 
 SCHEMA = ss.Schema({name: ss.Number(-1, 1) for name in "abcdef"})
@@ -54,8 +54,8 @@ def test_the_first_product_is_the_exact_one_plus_noise():
 def test_no_neighbour_moves_the_product_more_than_the_bound(kind):
     """The exact integer products of neighbouring tables, worst corners included."""
     from smoothsynth.methods.paper import on_lattice, orthonormal
-    from smoothsynth.private.engine import SealedSums
     from smoothsynth.private.measure import _exact_product
+    from smoothsynth.private.sealed import SealedSums
 
     rng = np.random.default_rng(3)
     measurement = SubspaceMeasurement(dimensions=6, rank=2, iterations=1, **{kind: 1.0})

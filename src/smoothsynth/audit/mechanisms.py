@@ -17,9 +17,9 @@ from smoothsynth.errors import SmoothsynthError
 from smoothsynth.methods.adaptive_rounds import FREE_SQUARE
 from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, orthonormal
 from smoothsynth.private import noise
+from smoothsynth.private.discover import measure_subspace
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.measure import measure
-from smoothsynth.private.subspace import measure_subspace
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import WAVES, pooled, tensor, term_feature, total_degree
 from smoothsynth.queries.measurement import Measurement, charge_for, whole_weights
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from smoothsynth.accounting.charges import Charge
     from smoothsynth.audit.case import Looks
     from smoothsynth.audit.pairs import Pair
-    from smoothsynth.private.engine import SealedSums
+    from smoothsynth.private.sealed import SealedSums
     from smoothsynth.private.table import Table
     from smoothsynth.queries.bases import Feature
 

@@ -7,6 +7,6 @@ noise is drawn once for all rows together.
 from smoothsynth.federated.folder import Status, status
 from smoothsynth.federated.verbs import add, make_key, start, sums
 from smoothsynth.private.sites.keys import fingerprint
-from smoothsynth.study import Request, Site, Study
+from smoothsynth.private.sites.protocol import Request, Site, Study
 
 __all__ = ["Request", "Site", "Status", "Study", "add", "fingerprint", "make_key", "start", "status", "sums"]

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.errors import SmoothsynthError, StudyError
 from smoothsynth.plan import Plan, plan
-from smoothsynth.private.sites.files import check_new, write_new
-from smoothsynth.private.sites.requests import read_json, read_request
+from smoothsynth.private.sites.keys import check_new, write_new
+from smoothsynth.private.sites.protocol import read_json, read_request
 from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.stages import Stages
 
 if TYPE_CHECKING:
-    from smoothsynth.study import Request, Study
+    from smoothsynth.private.sites.protocol import Request, Study
 
 
 @dataclass(frozen=True, slots=True)

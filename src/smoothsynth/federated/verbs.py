@@ -22,21 +22,19 @@ from smoothsynth.federated.folder import (
 )
 from smoothsynth.pipeline import check_seed, finish
 from smoothsynth.plan import plan
-from smoothsynth.private.engines.choose import open_engine, read_address
+from smoothsynth.private.engines import open_engine, read_address
 from smoothsynth.private.measure import measure
 from smoothsynth.private.sites import keys
-from smoothsynth.private.sites.accounts import StudyAccount
 from smoothsynth.private.sites.answers import Answered, add_answers, answer, table_elsewhere
-from smoothsynth.private.sites.files import check_new, write_new
-from smoothsynth.private.sites.record import AnswerRecord
-from smoothsynth.private.sites.requests import read_request, write_request
+from smoothsynth.private.sites.keys import check_new, write_new
+from smoothsynth.private.sites.protocol import Request, Site, Study, read_request, write_request
+from smoothsynth.private.sites.store import AnswerRecord, StudyAccount
 from smoothsynth.private.table import open_table
-from smoothsynth.study import Request, Site, Study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from smoothsynth.private.engine import Engine
+    from smoothsynth.private.sealed import Engine
     from smoothsynth.private.sites.keys import Key
     from smoothsynth.release import Release
     from smoothsynth.schema import Schema

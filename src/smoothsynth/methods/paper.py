@@ -27,7 +27,7 @@ from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, charge_for
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.accounting import charges as privacy
+    from smoothsynth.accounting import charges
     from smoothsynth.accounting.charges import Budget
     from smoothsynth.queries.bases import Feature
     from smoothsynth.schema import Schema
@@ -70,7 +70,7 @@ class SubspaceMeasurement:
         l1 = moved * math.sqrt(d * k) + d * k
         return math.ceil((l1 if self.multiplier is None else l2) * (1.0 + 1e-9))
 
-    def charge(self) -> privacy.Charge:
+    def charge(self) -> charges.Charge:
         """Say what one product costs."""
         return charge_for(
             f"the covariance times {self.rank} directions (one of {self.iterations} iterations)",

@@ -20,7 +20,7 @@ from smoothsynth.fit.linear_program import fit_linear_program
 from smoothsynth.paper import printed
 from smoothsynth.paper.mechanisms.domain import MOST_CELLS, Grid
 from smoothsynth.paper.subspace import printed_ellipsoid
-from smoothsynth.queries import bases as basis
+from smoothsynth.queries import bases
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -124,15 +124,15 @@ def accelerated(
     size = choices.basis_count or printed.basis_count(
         count, dimensions, sigma=sigma, delta=delta, rounding=choices.rounding
     )
-    features = basis.lowest(size, dimensions)
+    features = bases.lowest(size, dimensions)
     scale = printed.moment_noise_scale(size, count, epsilon=epsilon, delta=delta)
     if choices.snap:
         rows = _snapped(rows, sigma=sigma, delta=delta)
-    noisy = basis.evaluate(features, rows).mean(axis=0) + generator.laplace(0.0, scale, size)
+    noisy = bases.evaluate(features, rows).mean(axis=0) + generator.laplace(0.0, scale, size)
     cloud = _candidates(rows, candidates, epsilon=epsilon, delta=delta, choices=choices, generator=generator)
     if choices.snap:
         cloud = _snapped(cloud, sigma=sigma, delta=delta, rows=count)
-    fit = fit_linear_program(basis.evaluate(features, cloud), noisy)
+    fit = fit_linear_program(bases.evaluate(features, cloud), noisy)
     support, weights, drawn = _draw(cloud, fit.weights, rows=choices.rows or count, generator=generator)
     return Reproduction(drawn, support, weights, size, scale, fit.outcome)
 
@@ -168,7 +168,7 @@ def _draw(points: Array, weights: Array, *, rows: int, generator: np.random.Gene
 
 def _grid_moments(grid: Grid, rows: Array, degrees: int) -> Array:
     """Return the moments of the snapped rows, shape (t,) * d, by contracting their histogram axis by axis."""
-    chebyshev = basis.chebyshev(grid_axis(grid.levels)[:, None], degrees - 1)[:, 0, :]
+    chebyshev = bases.chebyshev(grid_axis(grid.levels)[:, None], degrees - 1)[:, 0, :]
     moments = grid.histogram(rows).reshape((grid.levels,) * grid.dimensions)
     for _ in range(grid.dimensions):
         # Contracting the first axis puts its degree last, so d turns restore the order.

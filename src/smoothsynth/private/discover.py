@@ -1,4 +1,9 @@
-"""Find private levels and bounds: counts, each through the one door, and what follows from them."""
+"""Discovery and subspace iteration through the door.
+
+Find private levels and bounds: counts, each through the one door, and what follows from them.
+
+Private subspace iteration: a loop of noisy products, each through the one door.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,20 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.discovery.search import Found
 from smoothsynth.errors import PlanError
+from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, orthonormal
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.measure import measure, measure_levels
+from smoothsynth.private.measure import measure, measure_levels, measure_product
+from smoothsynth.queries.bases import total_degree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from smoothsynth.accounting.ledger import Ledger
     from smoothsynth.discovery.search import Discovery
-    from smoothsynth.private.engine import Engine
+    from smoothsynth.private.sealed import Engine
     from smoothsynth.private.table import Table
 
     Progress = Callable[[str, int, int | None], None]
@@ -50,3 +60,25 @@ def check_engine(planned: Discovery, engine: Engine) -> None:
 
 def _told(progress: Progress, stage: str) -> Callable[[int, int], None]:
     return lambda done, total: progress(stage, done, total)
+
+
+def measure_subspace(
+    table: Table,
+    measurement: SubspaceMeasurement,
+    *,
+    start: NDArray[np.float64],
+    engine: Engine,
+    ledger: Ledger,
+    progress: Callable[[int, int], None] | None = None,
+) -> NoisySubspace:
+    """Run Algorithm 2 with correct noise: X_l = orthonormalised(A X_{l-1} + noise), from a public start.
+
+    One pass over the rows gives all exact second moments; every product with them is charged and noisy.
+    """
+    sums = engine.sums(table, total_degree(2, measurement.dimensions), progress=progress)
+    directions = orthonormal(start)
+    products: list[tuple[int, ...]] = []
+    for _ in range(measurement.iterations):
+        products.append(measure_product(sums, measurement, directions, rows=table.rows, ledger=ledger))
+        directions = orthonormal(NoisySubspace(measurement, table.rows, start, tuple(products)).last_product())
+    return NoisySubspace(measurement, table.rows, start, tuple(products))

@@ -12,7 +12,7 @@ from smoothsynth.discovery.levels import MOST_FOUND, NoisyLevels
 from smoothsynth.errors import PlanError
 from smoothsynth.methods.paper import SubspaceMeasurement, on_lattice
 from smoothsynth.private import noise
-from smoothsynth.private.values import count_values
+from smoothsynth.private.sealed import count_values
 from smoothsynth.queries.bases import LATTICE, total_degree
 from smoothsynth.queries.measurement import Measurement, NoisyMoments, check_marks, coarse_sums
 
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from smoothsynth.accounting.ledger import Ledger
     from smoothsynth.discovery.levels import LevelsMeasurement
-    from smoothsynth.private.engine import Engine, SealedSums
+    from smoothsynth.private.sealed import Engine, SealedCounts, SealedSums
     from smoothsynth.private.table import Table
-    from smoothsynth.private.values import SealedCounts
     from smoothsynth.queries.selection import PairChoice
 
 

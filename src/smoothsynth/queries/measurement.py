@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.accounting import charges as privacy
+from smoothsynth.accounting import charges
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import (
     LATTICE,
@@ -143,7 +143,7 @@ class Measurement:
             exact, extra = self._l2(), math.hypot(*slack)
         return math.ceil((exact * self.rows_per_person + extra) * (1.0 + 1e-9))
 
-    def charge(self) -> privacy.Charge:
+    def charge(self) -> charges.Charge:
         """Say what the measurement costs, in numbers and words."""
         return charge_for(
             self.purpose,
@@ -155,7 +155,7 @@ class Measurement:
         )
 
     @property
-    def charges(self) -> tuple[privacy.Charge, ...]:
+    def charges(self) -> tuple[charges.Charge, ...]:
         """All that it costs, in order: that of the choice, if there is one, comes first."""
         return (self.charge(),) if self.choice is None else (self.choice.charge(), self.charge())
 
@@ -343,13 +343,13 @@ def charge_for(
     coordinates: int,
     epsilon: float | None,
     multiplier: float | None,
-) -> privacy.Charge:
+) -> charges.Charge:
     """Describe integer noise of a mechanism, scaled for a sensitivity in its norm."""
     if multiplier is not None:
-        scale = privacy.gaussian_sigma(sensitivity, multiplier)
+        scale = charges.gaussian_sigma(sensitivity, multiplier)
     else:
-        scale = privacy.laplace_scale(sensitivity, epsilon or 0.0)
-    return privacy.Charge(
+        scale = charges.laplace_scale(sensitivity, epsilon or 0.0)
+    return charges.Charge(
         purpose=purpose,
         mechanism=mechanism,
         norm=MECHANISMS[mechanism],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.accounting import charges as privacy
+from smoothsynth.accounting import charges
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import LATTICE, coordinate_of
 
@@ -82,14 +82,14 @@ class PairChoice:
         """The most that one person can move a score."""
         return _MOST_MOVED * self.rows_per_person + _FLOORS
 
-    def charge(self) -> privacy.Charge:
+    def charge(self) -> charges.Charge:
         """Say what choosing costs."""
-        return privacy.Charge(
+        return charges.Charge(
             purpose=f"which {self.count} pairs of columns the model has most wrong",
-            mechanism=privacy.MAXIMA,
+            mechanism=charges.MAXIMA,
             norm="linf",
             sensitivity=float(self.sensitivity),
-            scale=privacy.maxima_scale(self.sensitivity, self.multiplier, count=self.count),
+            scale=charges.maxima_scale(self.sensitivity, self.multiplier, count=self.count),
             coordinates=self.count,
             epsilon=None,
             multiplier=self.multiplier,

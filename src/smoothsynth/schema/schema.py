@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import SchemaError
-from smoothsynth.schema import encoding as columns_
+from smoothsynth.schema import encoding
 from smoothsynth.schema.category import Category, Intervals
 from smoothsynth.schema.constraints import checked_texts, read_constraints
 from smoothsynth.schema.date import Date, Datetime
@@ -181,7 +181,7 @@ class Schema:
     @property
     def coordinates(self) -> tuple[str, ...]:
         """One label for each coordinate: "age", "age is missing", "sex = female"."""
-        return tuple(label for name, column in self.columns.items() for label in columns_.labels(name, column))
+        return tuple(label for name, column in self.columns.items() for label in encoding.labels(name, column))
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -230,19 +230,19 @@ class Schema:
         """Turn points of the cube into columns in their own units: numpy arrays, or Arrow arrays with nulls or levels."""
         steps = {} if self.rules is None else self.rules.steps()
         return {
-            name: columns_.from_points(column, points[:, self._offsets[name]], step=steps.get(name))
+            name: encoding.from_points(column, points[:, self._offsets[name]], step=steps.get(name))
             for name, column in self.columns.items()
         }
 
     def to_unit(self, table: Mapping[str, Any]) -> NDArray[np.float64]:
         """Turn columns in their own units, numpy or Arrow arrays, into points of the cube."""
         return np.concatenate(
-            [columns_.to_points(column, table[name]) for name, column in self.columns.items()], axis=1
+            [encoding.to_points(column, table[name]) for name, column in self.columns.items()], axis=1
         )
 
     def snap(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move points of the cube to the nearest ones that rows of this schema can take."""
-        parts = [columns_.nearest(column, points[:, self._offsets[name]]) for name, column in self.columns.items()]
+        parts = [encoding.nearest(column, points[:, self._offsets[name]]) for name, column in self.columns.items()]
         return np.concatenate(parts, axis=1)
 
     @classmethod

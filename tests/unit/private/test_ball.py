@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsynth.private import ball, noise
-from smoothsynth.private.ball import Interval, UndecidedError, Uniform, _Arithmetic, _rounded
+from smoothsynth.private import noise
+from smoothsynth.private import noise as ball
+from smoothsynth.private.noise import Interval, UndecidedError, Uniform, _Arithmetic, _rounded
 
 LONG = 60
 numbers = st.decimals(min_value="-1000", max_value="1000", allow_nan=False, places=12)

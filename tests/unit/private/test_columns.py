@@ -11,9 +11,9 @@ import pytest
 
 from smoothsynth._threads import _controls, one_thread
 from smoothsynth.errors import DataError
-from smoothsynth.private.columns import numbers
-from smoothsynth.private.draft import draft_schema
-from smoothsynth.private.reading import column_kinds
+from smoothsynth.private.owner import draft_schema
+from smoothsynth.private.sources.cells import numbers
+from smoothsynth.private.sources.files import column_kinds
 from smoothsynth.schema.schema import tomllib
 
 TABLE = pa.table(

@@ -5,8 +5,8 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.cli import app
-from smoothsynth.private.columns import looks_like_cells
-from smoothsynth.private.draft import draft_schema
+from smoothsynth.private.owner import draft_schema
+from smoothsynth.private.sources.cells import looks_like_cells
 
 ROW = "Quastenberg,f,47.11235813\n"
 

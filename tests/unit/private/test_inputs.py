@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from smoothsynth.errors import DataError
-from smoothsynth.private.draft import draft_schema
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.memory import BASE, LEAST
-from smoothsynth.private.table import open_table
+from smoothsynth.private.owner import draft_schema
+from smoothsynth.private.table import BASE, LEAST, open_table
 from smoothsynth.queries.bases import term_feature, total_degree
 from smoothsynth.queries.transformation import View
 from smoothsynth.schema import Integer, Number, Schema

@@ -21,11 +21,11 @@ from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import app
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.private import memory
+from smoothsynth.private import table
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.table import Table, open_table
-from smoothsynth.private.values import count_values
+from smoothsynth.private.sealed import count_values
+from smoothsynth.private.table import DEFAULT_MEMORY, Table, open_table, parse_memory, share_memory
 from smoothsynth.queries.bases import term_feature, total_degree
 from smoothsynth.schema import Number, Schema
 
@@ -44,13 +44,13 @@ MB = 2**20
     ],
 )
 def test_sizes_of_memory(text, size):
-    assert memory.parse(text) == size
-    assert memory.parse(None) == memory.DEFAULT
+    assert parse_memory(text) == size
+    assert parse_memory(None) == DEFAULT_MEMORY
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1GB", "0", "1MB", "12e9", "1GB2", True, 0.5])
 def test_sizes_that_are_none_or_too_small(text):
-    for ask in (lambda: memory.parse(text), lambda: LocalEngine(memory=text)):
+    for ask in (lambda: parse_memory(text), lambda: LocalEngine(memory=text)):
         with pytest.raises(PlanError, match="512MB or 2GB"):
             ask()
 
@@ -58,15 +58,15 @@ def test_sizes_that_are_none_or_too_small(text):
 def test_memory_buys_threads_and_rows():
     sizes = [256 * MB, 512 * MB, 2**30, 2**33]
     for columns in (1, 20, 200, 3000):
-        shares = [memory.share(size, columns=columns, held=MB, threads=8) for size in sizes]
+        shares = [share_memory(size, columns=columns, held=MB, threads=8) for size in sizes]
         assert shares == sorted(shares, key=lambda s: s[0] * s[1])
         for size, (threads, rows) in zip(sizes, shares, strict=True):
             assert rows >= 2**11
             assert rows & (rows - 1) == 0
-            taken = threads * (columns * memory._PAGES + MB + rows * columns * memory._CELL)
-            assert taken <= size - memory.BASE or (threads, rows) == (1, 2**11)
-    assert memory.share(2**33, columns=20, held=MB, threads=8) == (8, 2**17)
-    assert memory.share(512 * MB, columns=20, held=MB, threads=64)[0] < 8
+            taken = threads * (columns * table._PAGES + MB + rows * columns * table._CELL)
+            assert taken <= size - table.BASE or (threads, rows) == (1, 2**11)
+    assert share_memory(2**33, columns=20, held=MB, threads=8) == (8, 2**17)
+    assert share_memory(512 * MB, columns=20, held=MB, threads=64)[0] < 8
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from smoothsynth.errors import DataError
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.engines.partial import Partial, Work, sealed, total
-from smoothsynth.private.engines.pieces import cut
+from smoothsynth.private.engines.partial import Partial, Work, cut, sealed, total
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import total_degree
 from smoothsynth.schema import Number, Schema

@@ -13,10 +13,11 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.errors import StudyError
-from smoothsynth.private.engine import SUM_BYTES, SealedSums
 from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.sealed import SUM_BYTES, SealedSums
 from smoothsynth.private.sites import envelope as envelopes
-from smoothsynth.private.sites import files, keys
+from smoothsynth.private.sites import keys
+from smoothsynth.private.sites import keys as files
 from smoothsynth.private.sites.envelope import fingerprint_of, seal, taken_apart
 from smoothsynth.private.sites.keys import Key, fingerprint, make_key, read_key, read_public, signed_by
 from smoothsynth.private.table import open_table

@@ -11,10 +11,10 @@ import pytest
 from benchmarks.fuzz import Count, in_children
 
 import smoothsynth as ss
-from smoothsynth.private import validation
 from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.sources import validation
+from smoothsynth.private.sources.validation import safe_batches, validated
 from smoothsynth.private.table import open_table
-from smoothsynth.private.validation import safe_batches, validated
 from smoothsynth.queries.bases import total_degree
 
 SCHEMA = ss.Schema({"c": ss.Category(["x", "y"]), "a": ss.Number(0, 100)})

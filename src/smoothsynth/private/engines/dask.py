@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from smoothsynth.errors import DataError, EngineError, PlanError, SmoothsynthError
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.engines.partial import BATCH_ROWS, Partial, Work, not_readable, sealed, total
-from smoothsynth.private.engines.pieces import cut
-from smoothsynth.private.frames import PandasSource, open_pandas
-from smoothsynth.private.reading import is_part
+from smoothsynth.private.engines.partial import BATCH_ROWS, Partial, Work, cut, not_readable, sealed, total
+from smoothsynth.private.sources.files import is_part
+from smoothsynth.private.sources.frames import PandasSource, open_pandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
-    from smoothsynth.private.engine import SealedSums
-    from smoothsynth.private.engines.pieces import Piece
+    from smoothsynth.private.engines.partial import Piece
+    from smoothsynth.private.sealed import SealedSums
     from smoothsynth.private.table import Source, Table
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.transformation import View

@@ -22,13 +22,26 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 
 from smoothsynth.errors import DataError
-from smoothsynth.private.columns import read_cells
-from smoothsynth.private.engines.counting import COUNTS_AT_THE_END, COUNTS_OF_A_COLUMN, Counts, only_counts
-from smoothsynth.private.engines.degrees import rising, rounded
-from smoothsynth.private.engines.looking import Look, read_for
+from smoothsynth.private.engines.blocks import (
+    Block,
+    Look,
+    aligned,
+    quick_arithmetic,
+    read_for,
+    rising,
+    rounded,
+    scale_of,
+)
+from smoothsynth.private.engines.histogram import (
+    COUNTS_AT_THE_END,
+    COUNTS_OF_A_COLUMN,
+    Counts,
+    Tallies,
+    only_counts,
+    only_levels,
+)
 from smoothsynth.private.engines.products import recipe
-from smoothsynth.private.engines.scaling import Block, aligned, quick_arithmetic, scale_of
-from smoothsynth.private.engines.tallies import Tallies, only_levels
+from smoothsynth.private.sources.cells import read_cells
 from smoothsynth.queries.bases import LATTICE, WAVES
 from smoothsynth.queries.measurement import MOST_ROWS
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from smoothsynth._threads import one_thread
 from smoothsynth.errors import PlanError, SmoothsynthError
-from smoothsynth.private import memory as memories
-from smoothsynth.private.engine import SealedSums
 from smoothsynth.private.engines.kernel import Kernel
-from smoothsynth.private.table import changed_rows, in_words
+from smoothsynth.private.sealed import SealedSums
+from smoothsynth.private.table import changed_rows, in_words, parse_memory, share_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +39,7 @@ class LocalEngine:
         for name, value in (("batch_rows", self.batch_rows), ("threads", self.threads)):
             if value is not None and value < 1:
                 raise PlanError(f"{name} must be at least 1; it is {value}.")
-        memories.parse(self.memory)
+        parse_memory(self.memory)
 
     def sums(
         self,
@@ -56,7 +55,7 @@ class LocalEngine:
         kernel = Kernel(table.schema, features, view)
         wanted = min(_cores(), -(-table.rows // _THREAD_ROWS))
         columns = len(table.schema.names)
-        threads, rows = memories.share(self.memory, columns=columns, held=kernel.bytes, threads=wanted)
+        threads, rows = share_memory(self.memory, columns=columns, held=kernel.bytes, threads=wanted)
         threads, rows = self.threads or threads, self.batch_rows or rows
         shared = _Shared(table._parts(rows, threads), table.rows, progress)
         try:

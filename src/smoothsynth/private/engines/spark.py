@@ -19,21 +19,19 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import DataError, EngineError, PlanError
-from smoothsynth.private.columns import check_names, check_types
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.engines.partial import Partial, Work, sealed, total
-from smoothsynth.private.engines.pieces import cut
-from smoothsynth.private.engines.shipping import packed_package
-from smoothsynth.private.engines.spark_watch import attempt, run
-from smoothsynth.private.validation import safe_batches
+from smoothsynth.private.engines.partial import Partial, Work, cut, sealed, total
+from smoothsynth.private.engines.spark_jobs import attempt, packed_package, run
+from smoothsynth.private.sources.cells import check_names, check_types
+from smoothsynth.private.sources.validation import safe_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
-    from smoothsynth.private.engine import SealedSums
-    from smoothsynth.private.engines.pieces import Piece
+    from smoothsynth.private.engines.partial import Piece
+    from smoothsynth.private.sealed import SealedSums
     from smoothsynth.private.table import Source, Table
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.transformation import View

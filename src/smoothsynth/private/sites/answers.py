@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.errors import DataError, PlanError, StudyError
 from smoothsynth.private.sites.envelope import keyed_digest, seal, taken_apart
-from smoothsynth.private.sites.files import read_text
+from smoothsynth.private.sites.keys import read_text
 from smoothsynth.private.table import Table
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from smoothsynth.private.engine import Engine, SealedSums
+    from smoothsynth.private.sealed import Engine, SealedSums
     from smoothsynth.private.sites.envelope import Envelope
     from smoothsynth.private.sites.keys import Key
-    from smoothsynth.private.sites.record import AnswerRecord
+    from smoothsynth.private.sites.protocol import Request
+    from smoothsynth.private.sites.store import AnswerRecord
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.transformation import View
     from smoothsynth.schema import Schema
-    from smoothsynth.study import Request
 
 
 def answer(

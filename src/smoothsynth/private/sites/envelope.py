@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import StudyError
-from smoothsynth.private.engine import SUM_BYTES, SealedSums
+from smoothsynth.private.sealed import SUM_BYTES, SealedSums
 from smoothsynth.private.sites.keys import halves, library, signed_by
 
 if TYPE_CHECKING:

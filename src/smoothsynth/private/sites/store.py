@@ -1,8 +1,18 @@
-"""Exact sums of a release, kept sealed for its owner, so that new rows can be added to them later.
+"""What a site keeps: its accounts, its record of answers.
+
+Exact sums of a release, kept sealed for its owner, so that new rows can be added to them later.
 
     B_r of all rows = B_r of the rows so far + B_r of the new rows,      each seen through the same view
 
 Later stages look at rows through views made of what the first release published, so the views are kept with the sums.
+
+What a study costs, in the ledgers of its sites and of its coordinator: recorded whole, before anything leaves.
+
+What a site has answered: for each round of each study one request, once and for all (docs/proofs/sites.md).
+
+    north.answered/STUDY-ROUND      beside north.key: the identity of the request, and a digest of the sums
+
+A name is taken in one step, so of two processes one is first. The digest needs the site's key: to others it tells nothing.
 """
 
 from __future__ import annotations
@@ -10,24 +20,28 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.accounting.charges import Charge
-from smoothsynth.errors import PlanError, SmoothsynthError, StudyError
+from smoothsynth.accounting.ledger import LedgerFile
+from smoothsynth.errors import BudgetError, PlanError, SmoothsynthError, StudyError
 from smoothsynth.private.sites.envelope import fingerprint_of, seal, taken_apart
-from smoothsynth.private.sites.files import read_text, write_new
+from smoothsynth.private.sites.keys import check_replaceable, read_text, write_new
 from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
-    from smoothsynth.private.engine import Engine, SealedSums
+    from smoothsynth.accounting.charges import Budget
+    from smoothsynth.private.sealed import Engine, SealedSums
     from smoothsynth.private.sites.keys import Key
+    from smoothsynth.private.sites.protocol import Request, Study
     from smoothsynth.private.table import Table
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.transformation import View
+
 
 _FORMAT = 1
 
@@ -183,3 +197,109 @@ def read_store(path: str | Path, *, key: Key) -> Store:
     except (SmoothsynthError, KeyError, TypeError, ValueError):
         raise StudyError(f"{path} was written by another version of smoothsynth. Use that one.") from None
     return Store(kept, tuple(opened.sums([noisy.features for noisy in kept.earlier])))
+
+
+@dataclass(frozen=True, slots=True)
+class StudyAccount:
+    """The charges of one study upon a ledger file, all of them or none.
+
+    A site records the whole study before its first answer (round 0): from then on the coordinator can draw noise without
+    asking again. The coordinator records it with its first round, each round that it draws, and a round that is drawn once
+    more, as from a copied folder, as a further charge.
+    """
+
+    path: str | Path
+    study: Study
+    number: int = 0
+
+    def refuse(self) -> None:
+        """Raise BudgetError if what this round has still to be charged does not fit."""
+        statement = LedgerFile(self.path).read()
+        due = statement.due(self.study.identity, self.number, self.study.charges)
+        if due:
+            statement.refuse(due, rows_per_person=self.study.rows_per_person)
+
+    def record(self) -> None:
+        """Record durably what this round has still to be charged."""
+        LedgerFile(self.path).charge_study(
+            self.study.identity,
+            self.number,
+            self.study.charges,
+            label=self.study.label,
+            rows_per_person=self.study.rows_per_person,
+        )
+
+    @property
+    def budget(self) -> Budget:
+        """The total of the data set."""
+        return LedgerFile(self.path).budget
+
+    @property
+    def charges(self) -> Sequence[Charge]:
+        """What the study may spend."""
+        return self.study.charges
+
+    def charge(self, charge: Charge) -> None:
+        """Record this round before its noise is drawn; a charge that the study has not planned for it is refused."""
+        planned = self.study.charges[self.number - 1]
+        if (charge.epsilon, charge.multiplier, charge.delta) != (planned.epsilon, planned.multiplier, planned.delta):
+            raise BudgetError("A study can be charged only for what it planned; this is something else.")
+        self.record()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRecord:
+    """The folder in which a site remembers its answers."""
+
+    folder: Path
+
+    @classmethod
+    def beside(cls, key: str | Path) -> AnswerRecord:
+        """Return the record that belongs to a key file: a folder that is copied with the key takes it along."""
+        path = Path(key)
+        return cls(path.with_name(path.name.removesuffix(".key") + ".answered"))
+
+    def refuse(self, request: Request) -> None:
+        """Refuse a request for a round that was answered otherwise, or whose earlier rounds were not; reads no data."""
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StudyError(f"The record of your answers, {self.folder}, cannot be made: {error.strerror}.") from None
+        check_replaceable(self._path(request, request.round))
+        for earlier in range(1, request.round):
+            if not self._path(request, earlier).exists():
+                raise StudyError(
+                    f"{self.folder} has no record that you answered round {earlier} of this study, so it cannot say whether "
+                    f"round {request.round} was asked otherwise before. Put the folder back that was beside your key then."
+                )
+        if self._path(request, request.round).exists():
+            self._check_request(request)
+
+    def claim(self, request: Request, digest: str) -> None:
+        """Take the round for this request and these sums, durably; later ones have to be the same."""
+        path = self._path(request, request.round)
+        try:
+            write_new(path, f"{request.identity} {digest}\n", private=True)
+        except StudyError:
+            if not path.exists():
+                raise
+        self._check_request(request)
+        if self._said(request)[1:] != [digest]:
+            raise StudyError(
+                f"You answered round {request.round} of this study before, and your table has changed since: both answers "
+                "together would tell what changed. Name the table as it was then, or have the study started again."
+            )
+
+    def _check_request(self, request: Request) -> None:
+        if self._said(request)[:1] != [request.identity]:
+            raise StudyError(
+                f"You answered round {request.round} of this study before, to a request with other features or another view. "
+                "A round is answered once. If the coordinator cannot explain it, do not go on; else have the study started "
+                "again."
+            )
+
+    def _said(self, request: Request) -> list[str]:
+        return read_text(self._path(request, request.round)).split()
+
+    def _path(self, request: Request, number: int) -> Path:
+        return self.folder / f"{request.study.identity}-{number}"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import DataError
-from smoothsynth.private import comma_separated, ipc_files, parquet_files
-from smoothsynth.private.columns import check_names, kind_of
-from smoothsynth.private.stored import read_fields, stamp
+from smoothsynth.private.sources import arrow_files, csv
+from smoothsynth.private.sources.arrow_files import read_fields, stamp
+from smoothsynth.private.sources.cells import check_names, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.private.table import DivisibleSource
     from smoothsynth.schema import Column
+
 
 _KINDS = {
     "csv": (".csv", ".csv.gz"),
@@ -38,7 +39,7 @@ def open_paths(paths: Sequence[str | Path], columns: Mapping[str, Column]) -> Di
     if twice:
         raise DataError(f"Each file must be named once; {twice[0]} is named more often. Its rows would count twice.")
     if all(_kind(path) == "parquet" for path in files):
-        return parquet_files.open_files(files, columns)
+        return arrow_files.open_files(files, columns)
     sources = tuple(_open(path, columns) for path in files)
     return sources[0] if len(sources) == 1 else ManySource(sources)
 
@@ -51,11 +52,11 @@ def column_kinds(path: str | Path) -> list[tuple[str, str]]:
     first = _files(path)[0]
     kind = _kind(first)
     if kind == "csv":
-        return comma_separated.guess_kinds(first)
+        return csv.guess_kinds(first)
     if kind == "ipc":
-        fields = ipc_files.fields(first)
+        fields = arrow_files.fields(first)
     else:
-        fields = read_fields(first, lambda: parquet_files.open_parquet(first).schema_arrow)
+        fields = read_fields(first, lambda: arrow_files.open_parquet(first).schema_arrow)
     return [(name, kind_of(type_)) for name, type_ in fields]
 
 
@@ -82,12 +83,12 @@ class ManySource:
 def _open(path: Path, columns: Mapping[str, Column]) -> DivisibleSource:
     kind = _kind(path)
     if kind == "parquet":
-        return parquet_files.open_files([path], columns)
+        return arrow_files.open_files([path], columns)
     if kind == "ipc":
-        return ipc_files.open_file(path, columns)
-    before, form = stamp(path), comma_separated.read_form(path)
+        return arrow_files.open_file(path, columns)
+    before, form = stamp(path), csv.read_form(path)
     check_names(tuple(columns), form.names, where=str(path))
-    return comma_separated.open_file(path, columns, form, before)
+    return csv.open_file(path, columns, form, before)
 
 
 def _files(path: str | Path) -> list[Path]:

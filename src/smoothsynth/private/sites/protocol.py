@@ -1,10 +1,15 @@
-"""A study of several sites: what all of them know before the first row is read, and what each round asks for.
+"""What is asked of a site: a study, a request, files that are signed.
+
+A study of several sites: what all of them know before the first row is read, and what each round asks for.
 
 All of it is public. A request is a JSON file that the coordinator signs, so that a site knows whom it answers.
+
+Requests as signed files: what the coordinator asks, and how a site knows that it was the coordinator.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -14,11 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth.accounting.charges import Budget, Charge, compose
 from smoothsynth.errors import SmoothsynthError, StudyError
+from smoothsynth.private.sites.keys import read_text, signed_by, write_new
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
+    from smoothsynth.private.sites.keys import Key
+
 
 FORMAT = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -194,3 +204,52 @@ def measurement_from(facts: dict[str, Any]) -> Measurement:
 def digest(facts: dict[str, Any]) -> str:
     """Return the SHA-256 of plain values; the order of columns and of sites counts."""
     return hashlib.sha256(json.dumps(facts, allow_nan=False).encode()).hexdigest()
+
+
+_ABOUT = "PUBLIC: a request for sealed sums. Answer it with: smoothsynth federated sum"
+
+
+def write_request(path: Path, request: Request, *, key: Key) -> None:
+    """Write a request, signed by the coordinator."""
+    signature = base64.b64encode(key.sign(_message(request))).decode("ascii")
+    document = {"about": _ABOUT, "request": request.as_dict(), "signature": signature}
+    write_new(path, json.dumps(document) + "\n", private=False)
+
+
+def read_request(path: str | Path, *, coordinator: str | None = None) -> Request:
+    """Read a request; with the public key of the `coordinator`, one that somebody else wrote is refused."""
+    document = read_json(path)
+    if not isinstance(document.get("request"), dict):
+        raise StudyError(f"{path} is not a request. It is the file request-1.json, request-2.json, ... of the study.")
+    request = Request.from_dict(document["request"])
+    expected = request.study.coordinator if coordinator is None else coordinator
+    if request.study.coordinator != expected:
+        raise StudyError(
+            f"{path} comes from another coordinator than the one whose key you gave. Do not answer it before you have "
+            "compared the keys with the coordinator by telephone."
+        )
+    if not signed_by(expected, _signature(document), _message(request)):
+        raise StudyError(f"{path} is not as its coordinator signed it. Ask the coordinator to send it again.")
+    return request
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read a JSON object of a study."""
+    try:
+        document = json.loads(read_text(path))
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise StudyError(f"{path} is not a file of a study, or is damaged. Ask for it again.")
+    return document
+
+
+def _message(request: Request) -> bytes:
+    return b"smoothsynth request " + request.identity.encode()
+
+
+def _signature(document: dict[str, Any]) -> bytes:
+    try:
+        return base64.b64decode(document.get("signature", ""), validate=True)
+    except (ValueError, TypeError):
+        return b""

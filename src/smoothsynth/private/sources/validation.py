@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+
 _DECIMAL_BYTES, _DECIMAL_DIGITS = 16, 38
 _MOST_BYTES = 2**30
 _VIEW_BYTES = 16

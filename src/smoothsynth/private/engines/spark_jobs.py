@@ -1,8 +1,12 @@
-"""A pass on Spark under watch: progress, a cluster that goes away, and no private value in an error or a log.
+"""Watched Spark jobs; package shipping.
+
+A pass on Spark under watch: progress, a cluster that goes away, and no private value in an error or a log.
 
 Spark's own errors quote cells (a cast that fails names the value), and it writes them into the driver's log. None
 of them leaves this module; while a pass runs, the loggers of the driver that would print them are silent. The logs
 of executors are where the rows are, and are not changed.
+
+The package as one file that can be sent to the machines of a cluster.
 """
 
 from __future__ import annotations
@@ -10,17 +14,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import tempfile
 import threading
 import time
 import uuid
 import warnings
+import zipfile
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import smoothsynth
 from smoothsynth.errors import DataError, EngineError, SmoothsynthError
 from smoothsynth.private.engines.partial import not_readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
 
 T = TypeVar("T")
 
@@ -247,3 +258,21 @@ def _in_words(error: Exception) -> SmoothsynthError:
         "Spark must be able to compute every row of the frame, and failed. Look at the frame with Spark itself: its "
         "error may quote rows and is not repeated here. Nothing was charged for this pass."
     )
+
+
+# Kept until this process ends: a machine that joins late still asks for the file.
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+
+
+@cache
+def packed_package() -> Path:
+    """Write the sources of this package into a zip file; its name changes with its contents."""
+    root = Path(smoothsynth.__file__).parent
+    sources = [(path.relative_to(root.parent).as_posix(), path.read_bytes()) for path in sorted(root.rglob("*.py"))]
+    digest = sha256(b"\0".join(part for name, text in sources for part in (name.encode(), text)))
+    _folders.append(tempfile.TemporaryDirectory(prefix="smoothsynth-"))
+    target = Path(_folders[-1].name) / f"smoothsynth-{digest.hexdigest()[:16]}.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in sources:
+            archive.writestr(name, text)
+    return target

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.schema import Column
 
+
 _HELD = {
     "number": "numbers",
     "integer": "numbers",

@@ -1,0 +1,1 @@
+"""Where rows come from: files, frames, queries, each read cell by cell."""
