@@ -26,7 +26,7 @@ from rich.table import Table
 
 from benchmarks.bench_moments import _best as best
 from benchmarks.bench_moments import pass_against_multiply
-from smoothsynth._threads import one_thread
+from smoothsynth._runtime import one_thread
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import term_feature, total_degree

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothsynth._threads import one_thread
+from smoothsynth._runtime import one_thread
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import total_degree

@@ -5,7 +5,7 @@
 
 Smooth questions on one to three columns: Gaussian kernels of width 0.25, 0.5 and 1 of the unit cube's half side, tanh
 ridges, polynomials of degree up to 3. A release is asked a tenth of them, each question two releases (all of them with
---all). Counts in rectangles and correlations are listed on lines of their own. The constants of answer/interval.py were
+--all). Counts in rectangles and correlations are listed on lines of their own. The constants of answer/model_interval.py were
 chosen on the four data sets and with `mixture`, `gaussian`, `steps` and `ring` in sight; `skewed` was not looked at.
 `mixed` is the table of benchmarks/mixed.py: shares of levels and of missing values, functions of a column with missing
 values, group means, and functions of a category with one or two numbers; no constant was changed for it.
@@ -24,9 +24,9 @@ from rich.table import Table
 
 import smoothsynth as ss
 from benchmarks.mixed import CATEGORIES, NUMBERS, SCHEMA, people
-from smoothsynth.answer.ask import Asked, between
+from smoothsynth.answer.answer import Asked, between
 from smoothsynth.answer.evaluate import exact
-from smoothsynth.answer.expression import parse
+from smoothsynth.answer.language import parse
 from smoothsynth.paper.datasets import available, data_folder
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from smoothsynth.methods.layout import FOCUSES, Focus
 from smoothsynth.model import transformations as looks
 from smoothsynth.model.synthesis import rows_of_model
 from smoothsynth.paper.datasets import DataSet, available, data_folder
-from smoothsynth.plan import plan
+from smoothsynth.pipeline.plan import plan
+from smoothsynth.pipeline.rounds import Stages
 from smoothsynth.queries.measurement import NoisyMoments
-from smoothsynth.stages import Stages
 
 EPSILON, DELTA = 1.0, 1e-10
 MEASURES = ("rel_2", "rel_4", "narrow", "ridge", "polynomial", "w1", "corr")

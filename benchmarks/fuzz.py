@@ -31,11 +31,11 @@ import pyarrow as pa
 
 import smoothsynth as ss
 from smoothsynth.errors import ReleaseError, SmoothsynthError
+from smoothsynth.pipeline.release import as_text
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.owner import draft_schema
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import total_degree
-from smoothsynth.release import as_text
 from smoothsynth.schema.encoding import outside
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ import smoothsynth as ss
 from benchmarks.kinds import table_of
 from benchmarks.metrics import Judge
 from benchmarks.ratios import MEASURES
-from smoothsynth.answer.strangeness import set_in_copula
+from smoothsynth.answer.evidence import set_in_copula
 from smoothsynth.paper.datasets import available, data_folder
 
 if TYPE_CHECKING:

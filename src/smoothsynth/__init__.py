@@ -11,7 +11,7 @@ release.write("out/")
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth import adapters, federated
-from smoothsynth._version import VERSION as __version__
+from smoothsynth._runtime import VERSION as __version__
 from smoothsynth.accounting.charges import Budget, Charge
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.errors import (
@@ -25,14 +25,14 @@ from smoothsynth.errors import (
     SmoothsynthError,
     StudyError,
 )
-from smoothsynth.loading import load
 from smoothsynth.paper.theory import theory
-from smoothsynth.pipeline import release
-from smoothsynth.plan import Plan, plan
-from smoothsynth.release import Receipt, Release
+from smoothsynth.pipeline.load import load
+from smoothsynth.pipeline.plan import Plan, plan
+from smoothsynth.pipeline.release import Receipt, Release
+from smoothsynth.pipeline.run import release
+from smoothsynth.pipeline.update import UpdateCost, update, update_cost
 from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
-from smoothsynth.updates import UpdateCost, update, update_cost
-from smoothsynth.verify import Check, Verification, verify
+from smoothsynth.verification import Check, Verification, verify
 
 if TYPE_CHECKING:
     from smoothsynth.adapters.scikit_learn import Synthesizer as Synthesizer

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smoothsynth._version import VERSION
+from smoothsynth._files import why_not_new, write_whole
+from smoothsynth._runtime import VERSION
 from smoothsynth.cli_answer import answer
 from smoothsynth.cli_audit import audit
 from smoothsynth.cli_federated import federated
@@ -19,11 +20,10 @@ from smoothsynth.cli_update import update
 from smoothsynth.cli_verify import sql, verify
 from smoothsynth.commands import EXIT_CODES, in_words, progress_bar, say, say_json, show
 from smoothsynth.errors import ReleaseError, SchemaError
-from smoothsynth.folder import why_not_new, write_whole
-from smoothsynth.terminal import never_fail_to_encode
+from smoothsynth.pipeline.terminal import never_fail_to_encode
 
 if TYPE_CHECKING:
-    from smoothsynth.release import Release
+    from smoothsynth.pipeline.release import Release
 
 app = typer.Typer(
     add_completion=False,
@@ -161,9 +161,8 @@ def plan(
 
     Example:  **smoothsynth plan --schema schema.toml --rows 20000 --epsilon 1 --target-error 0.01**
     """
-    from smoothsynth.forecast import plan_view
-    from smoothsynth.needs import needed_epsilon, needed_rows
-    from smoothsynth.plan import plan as make_plan
+    from smoothsynth.pipeline.forecast import needed_epsilon, needed_rows, plan_view
+    from smoothsynth.pipeline.plan import plan as make_plan
     from smoothsynth.schema import Schema
 
     described = Schema.load(schema)
@@ -247,7 +246,7 @@ def release(
 
     Example:  **smoothsynth release patients.csv --schema schema.toml --epsilon 1 -o out/**
     """
-    from smoothsynth.pipeline import release as make_release
+    from smoothsynth.pipeline.run import release as make_release
     from smoothsynth.schema import Schema
 
     described = Schema.load(schema)

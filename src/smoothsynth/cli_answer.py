@@ -39,7 +39,7 @@ def answer(
 
     Example:  **smoothsynth answer out/ 'avg("blood pressure")'**
     """
-    from smoothsynth.loading import load
+    from smoothsynth.pipeline.load import load
 
     found = load(folder).answer(question, confidence=confidence)
     if as_json:

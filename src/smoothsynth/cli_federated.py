@@ -168,7 +168,7 @@ def add(
     Example:  **smoothsynth federated add study north-1.sealed south-1.sealed -k coordinator.key -o out**
     """
     from smoothsynth import federated as verbs
-    from smoothsynth.folder import write_whole
+    from smoothsynth._files import write_whole
 
     state = verbs.status(folder)
     last = state.round is None or state.round == state.rounds

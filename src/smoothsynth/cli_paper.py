@@ -7,9 +7,9 @@ from typing import Annotated, Optional
 
 import typer
 
+from smoothsynth._files import why_not_beside
 from smoothsynth.commands import in_words, progress_bar, say, show
 from smoothsynth.errors import DataError, ReleaseError
-from smoothsynth.folder import why_not_beside
 
 paper = typer.Typer(
     no_args_is_help=True,

@@ -9,9 +9,9 @@ from typing import Annotated, Optional
 
 import typer
 
+from smoothsynth._files import why_not_beside, why_not_new
 from smoothsynth.commands import in_words, say
 from smoothsynth.errors import ReleaseError
-from smoothsynth.folder import why_not_beside, why_not_new
 
 
 @in_words
@@ -34,9 +34,9 @@ def report(
 
     Example:  **smoothsynth report out/ --with-private patients.csv -o for-the-owner.html**
     """
-    from smoothsynth.loading import load
+    from smoothsynth.pipeline.load import load
     from smoothsynth.report.contents import contents, file_hashes
-    from smoothsynth.report.html import render
+    from smoothsynth.report.page import render
 
     release = load(folder)
     _check_place(output, folder, force=force)

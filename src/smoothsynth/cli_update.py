@@ -43,9 +43,9 @@ def update(
 
     Example:  **smoothsynth update patients.sums march.csv -e 1 --delta 1e-6 -k owner.key --ledger patients.ledger -o march**
     """
-    from smoothsynth.folder import write_whole
-    from smoothsynth.updates import update as make_update
-    from smoothsynth.updates import update_cost
+    from smoothsynth._files import write_whole
+    from smoothsynth.pipeline.update import update as make_update
+    from smoothsynth.pipeline.update import update_cost
 
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "key": key, "ledger": ledger}
     budget["rows_per_person"] = rows_per_person

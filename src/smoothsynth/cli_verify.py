@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from smoothsynth.commands import REFUTED, in_words, say, say_json, show
-from smoothsynth.terminal import visible
+from smoothsynth.pipeline.terminal import visible
 
 if TYPE_CHECKING:
     import pyarrow
     from rich.table import Table
 
-    from smoothsynth.verify.check import Verification
+    from smoothsynth.verification.check import Verification
 
 FolderArgument = Annotated[Path, typer.Argument(help="The release folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
@@ -35,7 +35,7 @@ def verify(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     Example:  **smoothsynth verify out/**
     """
-    from smoothsynth.verify.verify import verify as check_release
+    from smoothsynth.verification.verify import verify as check_release
 
     found = check_release(folder)
     if as_json:
@@ -64,8 +64,8 @@ def sql(
 
     Example:  **smoothsynth sql out/ "select visits, sum(weight()) from synthetic group by visits order by visits" --csv**
     """
-    from smoothsynth.loading import load
-    from smoothsynth.sql import NOTE, sql, weights_note
+    from smoothsynth.answer.sql import NOTE, sql, weights_note
+    from smoothsynth.pipeline.load import load
 
     release = load(folder)
     answer = sql(release, query)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ParamSpec
 
 import typer
 
-from smoothsynth.errors import SmoothsynthError
-from smoothsynth.terminal import one_line, put, screen, visible
+from smoothsynth.errors import SmoothsynthError, one_line
+from smoothsynth.pipeline.terminal import put, screen, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -1,7 +1,14 @@
-"""Errors a caller may catch.
+"""Errors a caller may catch, and names made fit for their messages.
 
 Every message says what must hold, what was found and what to do, and never quotes a value of the data.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class SmoothsynthError(Exception):
@@ -38,3 +45,13 @@ class ReleaseError(SmoothsynthError):
 
 class StudyError(SmoothsynthError):
     """A key, a request, or sealed sums are missing, changed, meant for somebody else or counted twice."""
+
+
+def one_line(text: str) -> str:
+    r"""Return text with every character that cannot be printed, ends of lines too, as \uXXXX: a name adds no line."""
+    return "".join(c if c.isprintable() else "".join(_units(c)) for c in text)
+
+
+def _units(character: str) -> Iterator[str]:
+    raw = character.encode("utf-16-be", "surrogatepass")
+    return (f"\\u{raw[i : i + 2].hex()}" for i in range(0, len(raw), 2))

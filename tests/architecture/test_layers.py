@@ -12,30 +12,24 @@ ROOT = Path(smoothsynth.__file__).parent
 
 # A module sees those on earlier lines, and its own folder. Modules on one line do not see each other.
 LAYERS = [
-    ["errors", "_version", "_threads", "terminal"],
-    ["commands", "folder"],
-    ["schema", "accounting"],
-    ["queries", "spreadsheet"],
+    ["errors", "_runtime"],
+    ["_files", "schema", "accounting"],
+    ["queries"],
     ["discovery", "methods", "fit"],
-    ["private", "model", "plan", "release"],
-    ["forecast", "needs", "loading", "stages", "answer", "sampling", "notebook"],
-    ["pipeline", "verify", "sql", "report"],
-    ["federated", "updates", "adapters"],
-    ["paper"],
+    ["private", "model"],
+    ["pipeline"],
+    ["answer", "commands"],
+    ["report"],
+    ["verification", "federated", "adapters", "paper"],
     ["demo", "audit"],
     ["cli_paper", "cli_ledger", "cli_audit", "cli_verify", "cli_answer", "cli_report", "cli_federated", "cli_update"],
     ["cli"],
 ]
-# Seen by a lower layer only inside functions, for printing and asking.
+# Seen by a release only inside functions, for printing and asking.
 PRINTING = {
-    ("plan", "forecast"),
-    ("release", "sql"),
-    ("release", "answer"),
-    ("release", "report"),
-    ("release", "sampling"),
-    ("plan", "notebook"),
-    ("release", "notebook"),
-    ("release", "adapters"),
+    ("pipeline", "answer"),
+    ("pipeline", "report"),
+    ("pipeline", "adapters"),
 }
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SOURCES = sorted(ROOT.rglob("*.py"))
@@ -73,12 +67,9 @@ def test_post_processing_cannot_see_rows():
         assert "private" not in set(imported_rooms(path)), path
 
 
-PIPELINE_ONLY = {"pipeline.py", "cli.py"}
-
-
 def test_only_the_pipeline_sees_both_sides():
     both = {p.relative_to(ROOT).as_posix() for p in SOURCES if {"private", "model"} <= set(imported_rooms(p))}
-    assert both <= {"pipeline.py"} | {p for p in both if p.startswith("paper/")}
+    assert both <= {"pipeline/run.py"} | {p for p in both if p.startswith("paper/")}
 
 
 def uses(pattern, *, outside):
@@ -102,12 +93,15 @@ def test_there_is_one_noise_source():
 
 
 def test_all_that_is_printed_is_made_visible():
-    assert uses(r"typer\.echo|rich\.print|\bprint\(", outside=()) - {"__init__.py"} == {"commands.py", "terminal.py"}
-    assert uses(r"\bConsole\(", outside=()) == {"commands.py", "terminal.py"}
+    assert uses(r"typer\.echo|rich\.print|\bprint\(", outside=()) - {"__init__.py"} == {
+        "commands.py",
+        "pipeline/terminal.py",
+    }
+    assert uses(r"\bConsole\(", outside=()) == {"commands.py", "pipeline/terminal.py"}
 
 
 def test_only_sql_asks_duckdb():
-    assert uses(r"import duckdb|from duckdb|import_module\(.duckdb", outside=()) == {"sql.py"}
+    assert uses(r"import duckdb|from duckdb|import_module\(.duckdb", outside=()) == {"answer/sql.py"}
 
 
 @pytest.mark.parametrize(
@@ -140,8 +134,10 @@ def test_only_its_adapter_imports_the_library_of_a_tool(library, adapters):
 
 
 def test_a_release_is_verified_without_private_rows():
-    for path in ROOT.rglob("verify/**/*.py"):
-        assert not {"private", "pipeline"} & set(imported_rooms(path)), path
+    for path in ROOT.rglob("verification/**/*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert "private" not in set(imported_rooms(path)), path
+        assert "smoothsynth.pipeline.run" not in text, path
 
 
 def test_nothing_seeded_in_private():

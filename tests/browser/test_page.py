@@ -3,7 +3,8 @@ import re
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.report import contents, embedding
+from smoothsynth.report import browser_data as embedding
+from smoothsynth.report import contents
 
 KINDS = ["pure", "gaussian"]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import smoothsynth as ss
-from smoothsynth.release import as_text
+from smoothsynth.pipeline.release import as_text
 
 RECEIPT, MOMENTS, ROWS = "receipt.json", "moments.json", "synthetic.parquet"
 PURE, GAUSSIAN, SUBSPACE = range(3)

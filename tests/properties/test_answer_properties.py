@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsynth.answer.evaluate import bounds, exact, scales_of
-from smoothsynth.answer.expression import Apply, Column, Number, parse, walk
+from smoothsynth.answer.language import Apply, Column, Number, parse, walk
 from smoothsynth.errors import PlanError
 
 TABLE = {"a": np.linspace(-2, 3, 23), "b": np.cos(np.arange(23.0))}

@@ -15,7 +15,7 @@ from smoothsynth.accounting.charges import Charge, gaussian_sigma, laplace_scale
 from smoothsynth.discovery.bounds import CELLS, STEPS, grid_over, reach
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.discovery.search import Search, plan_discovery
-from smoothsynth.plan import plan
+from smoothsynth.pipeline.plan import plan
 from smoothsynth.queries.measurement import FULL_WEIGHT
 from smoothsynth.schema.category import Intervals
 

@@ -11,13 +11,13 @@ from smoothsynth.errors import PlanError
 from smoothsynth.methods.layout import Shape
 from smoothsynth.model.marginals import flat_columns
 from smoothsynth.model.transformations import wave_view
+from smoothsynth.pipeline.sample import look_of
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE as S
 from smoothsynth.queries.bases import WAVES, Feature, coordinate_of, term_feature, waves_of
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
 from smoothsynth.queries.sensitivity import waves_l1, waves_l2
 from smoothsynth.queries.transformation import KNOTS, View
-from smoothsynth.sampling import look_of
 from smoothsynth.schema import Category, Number, Schema
 
 D = 4

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 import smoothsynth as ss
-from smoothsynth import pipeline
 from smoothsynth.accounting import ledger
 from smoothsynth.accounting.charges import compose
 from smoothsynth.accounting.ledger import Ledger
@@ -29,14 +28,15 @@ from smoothsynth.audit.case import Case, Finding
 from smoothsynth.audit.pairs import EDGE, pair
 from smoothsynth.audit.run import examine_all
 from smoothsynth.discovery.levels import LevelsMeasurement
-from smoothsynth.loading import documents
 from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, on_lattice
+from smoothsynth.pipeline import documents
+from smoothsynth.pipeline import run as pipeline
+from smoothsynth.pipeline.release import as_text, sha256
 from smoothsynth.private import noise
 from smoothsynth.queries import measurement as moments
 from smoothsynth.queries import selection as choice
-from smoothsynth.release import as_text, sha256
 from smoothsynth.schema import cells
-from smoothsynth.verify import arithmetic
+from smoothsynth.verification import charges as arithmetic
 
 ALPHA = 1e-6
 
@@ -290,7 +290,7 @@ def free_text():
 
 def page_not_compared():
     """Check that the page has its hash, and no more."""
-    checks = sys.modules["smoothsynth.verify.verify"]
+    checks = sys.modules["smoothsynth.verification.verify"]
     return patch.object(checks, "_CHECKS", tuple(check for check in checks._CHECKS if check[0] != "page"))
 
 
@@ -307,7 +307,7 @@ def unknown_key(folder, private):
 
 def other_outcome(folder, private):
     edit_receipt(folder, lambda d: d["fit"].update(outcome=private))
-    made = sys.modules["smoothsynth.verify.evidence"].read_evidence(folder).release()
+    made = sys.modules["smoothsynth.verification.folder"].read_evidence(folder).release()
     (folder / "report.html").write_text(made.page(folder), encoding="utf-8", newline="\n")
     edit_receipt(folder, lambda _: None)
 

@@ -14,7 +14,7 @@ import pytest
 
 from smoothsynth.audit import found, mechanisms, printed, releases, run
 from smoothsynth.audit.pairs import pair
-from smoothsynth.pipeline import release
+from smoothsynth.pipeline.run import release
 
 spec = importlib.util.spec_from_file_location("mutants", Path(__file__).with_name("mutants.py"))
 mutants = sys.modules["mutants"] = importlib.util.module_from_spec(spec)

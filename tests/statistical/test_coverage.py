@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.answer.ask import Asked
-from smoothsynth.answer.bounded import bounded
+from smoothsynth.answer.answer import Asked
+from smoothsynth.answer.worst_case_interval import bounded
 
 # The benchmarks are not installed: they are found from the root of the repository, however pytest is started.
 sys.path.insert(0, str(Path(__file__).parents[2]))

@@ -7,7 +7,7 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.discovery import bounds as hull
-from smoothsynth.plan import plan
+from smoothsynth.pipeline.plan import plan
 from smoothsynth.private.discover import discover
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table

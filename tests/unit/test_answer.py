@@ -8,11 +8,19 @@ import pandas as pd
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.answer.bounded import bounded
-from smoothsynth.answer.factors import BentTable, ChebyshevTable, feature_values, table_of
-from smoothsynth.answer.interval import frame_of, heavy_quantile, orthonormal, parts_of, quantile
-from smoothsynth.answer.knowledge import Knowledge, Stage, joint_surprise, knowledge_of
-from smoothsynth.answer.smoothness import chebyshev_coefficients, rough_column
+from smoothsynth.answer.columns import chebyshev_coefficients, rough_column
+from smoothsynth.answer.evidence import (
+    BentTable,
+    ChebyshevTable,
+    Knowledge,
+    Stage,
+    feature_values,
+    joint_surprise,
+    knowledge_of,
+    table_of,
+)
+from smoothsynth.answer.model_interval import frame_of, heavy_quantile, orthonormal, parts_of, quantile
+from smoothsynth.answer.worst_case_interval import bounded
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.queries.transformation import View

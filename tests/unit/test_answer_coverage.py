@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.answer.asked import Asked
-from smoothsynth.answer.ratio import bounded_ratio
+from smoothsynth.answer.query import Asked
+from smoothsynth.answer.worst_case_interval import bounded_ratio
 
 RELEASES, ROWS = 8, 1500
 SCHEMA = ss.Schema(

@@ -5,7 +5,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.answer.evaluate import bounds, exact, has_jumps, scales_of, smooth_step
-from smoothsynth.answer.expression import Apply, Column, Number, Text, averages_of, columns_of, parse
+from smoothsynth.answer.language import Apply, Column, Number, Text, averages_of, columns_of, parse
 
 TABLE = {"a": np.linspace(-2, 3, 41), "b": np.linspace(4, 1, 41), "odd name": np.linspace(0, 1, 41)}
 A, B, ODD = TABLE["a"], TABLE["b"], TABLE["odd name"]

@@ -5,11 +5,10 @@ import pandas as pd
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.answer.asked import Asked
-from smoothsynth.answer.bounded import bounded_at, states
 from smoothsynth.answer.columns import Used
-from smoothsynth.answer.knowledge import knowledge_of
-from smoothsynth.answer.ratio import bounded_ratio
+from smoothsynth.answer.evidence import knowledge_of
+from smoothsynth.answer.query import Asked
+from smoothsynth.answer.worst_case_interval import bounded_at, bounded_ratio, states
 
 ROWS = 3000
 # A test that may fail by chance shows little.

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.answer.interval import LEAST, MOST, STRANGE, joint_scale, pair_scale
-from smoothsynth.answer.knowledge import Knowledge
-from smoothsynth.answer.strangeness import set_in_copula
+from smoothsynth.answer.evidence import Knowledge, set_in_copula
+from smoothsynth.answer.model_interval import LEAST, MOST, STRANGE, joint_scale, pair_scale
 
 SCHEMA = ss.Schema({name: ss.Number(-1, 1) for name in ("bent", "over", "one", "other")})
 
@@ -104,7 +103,7 @@ def test_intervals_of_two_columns_are_narrower_and_hold(rows, release, without, 
 def test_pairs_that_are_not_strange_have_narrower_intervals_for_it(release, monkeypatch):
     question, columns = QUESTIONS["bent and one"], ["bent", "one"]
     told = release.answer(question, columns=columns)
-    monkeypatch.setattr("smoothsynth.answer.knowledge.pair_strangeness", lambda *_: {})
+    monkeypatch.setattr("smoothsynth.answer.evidence.pair_strangeness", lambda *_: {})
     assert told.half_width < 0.7 * replace(release).answer(question, columns=columns).half_width
 
 

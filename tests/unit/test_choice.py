@@ -14,14 +14,14 @@ from smoothsynth.errors import BudgetError, PlanError
 from smoothsynth.methods.layout import Shape
 from smoothsynth.model.model import empty_model
 from smoothsynth.model.sampling import generator
+from smoothsynth.pipeline.release import sha256
+from smoothsynth.pipeline.sample import look_of
 from smoothsynth.private import measure, noise
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.queries.selection import PRODUCTS, PairChoice
 from smoothsynth.queries.transformation import View
-from smoothsynth.release import sha256
-from smoothsynth.sampling import look_of
 
 COLUMNS, ROWS = 8, 4_000
 SCHEMA = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth.cli import app
 from smoothsynth.model.marginal_moments import public_values
-from smoothsynth.release import sha256
+from smoothsynth.pipeline.release import sha256
 from smoothsynth.schema.constraints import PublicMoment, Relation, parse_constraint
 
 COLUMNS = {

@@ -6,14 +6,14 @@ import time
 import pytest
 
 import smoothsynth as ss
-from smoothsynth import folder
-from smoothsynth.folder import write_whole
+from smoothsynth import _files as folder
+from smoothsynth._files import write_whole
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX locks")
 
 WRITER = """
 import sys, time
-from smoothsynth.folder import write_whole
+from smoothsynth._files import write_whole
 with write_whole(sys.argv[1]) as staging:
     (staging / "half").write_text("half")
     print(staging, flush=True)
@@ -121,7 +121,7 @@ def test_a_staging_folder_taken_for_a_leftover_is_made_again(tmp_path, monkeypat
 
 def test_killed_at_any_moment_of_a_replacement_a_whole_release_is_there_after_the_next_look(tmp_path):
     code = (
-        "import sys\nfrom smoothsynth.folder import write_whole\nprint('go', flush=True)\n"
+        "import sys\nfrom smoothsynth._files import write_whole\nprint('go', flush=True)\n"
         "for i in range(100000):\n"
         "    with write_whole(sys.argv[1], force=True) as s:\n"
         "        for name in ('receipt.json', 'a', 'b'):\n"

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.notebook import MOST_COLUMNS
+from smoothsynth.report.notebook import MOST_COLUMNS
 
 VOID = {"br", "hr", "img", "input", "link", "meta"}
 

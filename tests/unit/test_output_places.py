@@ -96,7 +96,7 @@ def test_a_folder_that_is_a_disk_of_its_own_is_refused(schema_file, tmp_path, mo
 
 
 def test_somebody_elses_folder_in_a_shared_one_is_refused(tmp_path, monkeypatch):
-    from smoothsynth.folder import write_whole
+    from smoothsynth._files import write_whole
 
     shared = tmp_path / "shared"
     (shared / "out").mkdir(parents=True)

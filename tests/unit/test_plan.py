@@ -8,7 +8,7 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.methods import layout as purposes
 from smoothsynth.methods.layout import purpose_of
-from smoothsynth.needs import needed_epsilon, needed_rows
+from smoothsynth.pipeline.forecast import needed_epsilon, needed_rows
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
 
 

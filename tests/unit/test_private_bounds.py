@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth import pipeline
 from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import app
 from smoothsynth.discovery.bounds import ROUNDS
+from smoothsynth.pipeline import run as pipeline
+from smoothsynth.pipeline.release import sha256
 from smoothsynth.private import measure as door
 from smoothsynth.queries.measurement import FULL_WEIGHT
-from smoothsynth.release import sha256
 
 ROWS = 4000
 OPEN = ss.Number("private", "private")
@@ -170,7 +170,7 @@ def test_too_few_rows_are_doubted_in_the_plan_and_refused_before_anything_is_spe
 
 
 def test_the_needed_rows_and_epsilon_are_those_at_which_bounds_are_found():
-    from smoothsynth.needs import needed_epsilon, needed_rows
+    from smoothsynth.pipeline.forecast import needed_epsilon, needed_rows
 
     schema = ss.Schema({"x": OPEN})
     rows = needed_rows(schema, 0.5, epsilon=1.0)

@@ -12,7 +12,7 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.discovery.levels import LONGEST_LEVEL, MOST_FOUND, LevelsMeasurement, NoisyLevels
-from smoothsynth.plan import plan, plan_found
+from smoothsynth.pipeline.plan import plan, plan_found
 from smoothsynth.private.measure import measure_levels
 from smoothsynth.private.sealed import count_values
 from smoothsynth.private.table import open_table
@@ -182,7 +182,7 @@ def test_a_ledger_counts_deltas(tmp_path):
 
 
 def forge(folder, change):
-    from smoothsynth.release import sha256
+    from smoothsynth.pipeline.release import sha256
 
     document = json.loads((folder / "moments.json").read_text())
     change(document["found"]["levels"][0])

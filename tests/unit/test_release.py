@@ -48,7 +48,7 @@ def test_moments_are_right_when_epsilon_is_huge(frame, schema):
 
 
 def test_an_epsilon_finer_than_the_lattice_is_refused_before_anything_is_measured(frame, schema, monkeypatch):
-    monkeypatch.setattr("smoothsynth.pipeline.measure", None)
+    monkeypatch.setattr("smoothsynth.pipeline.run.measure", None)
     with pytest.raises(ss.PlanError, match="lattice"):
         ss.release(frame, schema=schema, epsilon=1e7)
 
@@ -87,7 +87,7 @@ def test_a_release_carries_out_what_a_plan_for_its_rows_says_and_refuses_the_sam
 
     schema = _PLANNED[kind]
     values = {name: ["a"] * rows if name[0] == "c" else np.full(rows, 0.5) for name in schema.names}
-    monkeypatch.setattr("smoothsynth.pipeline.carry_out", lambda planned, *_, **__: planned)
+    monkeypatch.setattr("smoothsynth.pipeline.run.carry_out", lambda planned, *_, **__: planned)
     for epsilon in (0.01, 1.0, 1e3, 1e6):
         for choices in ({}, {"method": "paper", "candidates": "hypercube"}, {"rows_per_person": 2}):
             settings = {"schema": schema, "epsilon": epsilon, "delta": delta, **choices}
@@ -178,7 +178,7 @@ def test_whole_or_not_at_all(release, tmp_path, monkeypatch):
     def fail(*_args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sys.modules["smoothsynth.release"], "_write_json", fail)
+    monkeypatch.setattr(sys.modules["smoothsynth.pipeline.release"], "_write_json", fail)
     with pytest.raises(ss.ReleaseError, match="No space left"):
         release.write(tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

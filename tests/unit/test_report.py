@@ -13,12 +13,11 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth import report
 from smoothsynth.cli import app
+from smoothsynth.report.browser_data import embed
 from smoothsynth.report.columns import shapes
-from smoothsynth.report.contents import contents, file_hashes
-from smoothsynth.report.correlations import correlations
-from smoothsynth.report.embedding import embed
-from smoothsynth.report.html import render
-from smoothsynth.report.spending import spending
+from smoothsynth.report.contents import contents, file_hashes, spending
+from smoothsynth.report.limits import correlations
+from smoothsynth.report.page import render
 
 
 def run(*arguments):
@@ -300,7 +299,7 @@ def test_a_release_is_not_lost_for_its_page(pure, tmp_path, monkeypatch):
     def fails(*_):
         raise ArithmeticError("no such colour")
 
-    monkeypatch.setattr("smoothsynth.report.html.render", fails)
+    monkeypatch.setattr("smoothsynth.report.page.render", fails)
     with pytest.warns(RuntimeWarning, match="could not be drawn: no such colour"):
         pure.write(tmp_path / "out")
     assert "report.html" not in {path.name for path in (tmp_path / "out").iterdir()}
@@ -308,7 +307,7 @@ def test_a_release_is_not_lost_for_its_page(pure, tmp_path, monkeypatch):
 
 
 def test_names_are_written_as_the_language_reads_them():
-    from smoothsynth.answer.expression import Column, parse
+    from smoothsynth.answer.language import Column, parse
     from smoothsynth.report.questions import quoted
 
     for name in ("age", "case", "And", 'odd "name"', "dose (mg)", "1st", "é", "avg"):

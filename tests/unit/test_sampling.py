@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth import sampling
+from smoothsynth.pipeline import sample as sampling
 
 SCHEMA = ss.Schema({"age": ss.Number(0, 100), "sex": ss.Category(["f", "m"]), "pulse": ss.Integer(30, 200)})
 
@@ -33,7 +33,7 @@ def test_a_model_is_learned_once(release, monkeypatch):
     def again(_schema):
         raise AssertionError("learned again")
 
-    monkeypatch.setattr("smoothsynth.sampling.empty_model", again)
+    monkeypatch.setattr("smoothsynth.pipeline.sample.empty_model", again)
     assert release.sample(100, seed=1).equals(first)
     other = copy.copy(release)
     with pytest.raises(AssertionError, match="learned again"):

@@ -23,11 +23,11 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth import pipeline
+from smoothsynth._files import write_whole
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.cli import app
-from smoothsynth.folder import write_whole
+from smoothsynth.pipeline import run as pipeline
 from smoothsynth.private import measure as door
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.engines.local import LocalEngine
@@ -420,7 +420,7 @@ def test_a_failing_disk_shows_and_leaves_nothing(failing, private, schema_file, 
     if failing == "ledger":
         monkeypatch.setattr(os, "fsync", fail)
     else:
-        module = sys.modules["smoothsynth.release"]
+        module = sys.modules["smoothsynth.pipeline.release"]
         place = {"write_files": ss.Release, "noise": door}.get(failing, module)
         monkeypatch.setattr(place, "_draw_noise" if failing == "noise" else failing, fail)
     result = run("release", private, "-s", schema_file, "-e", 1, "-o", tmp_path / "out", "--ledger", ledger)

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.cli import app
-from smoothsynth.spreadsheet import columns_with_formulas, is_formula
+from smoothsynth.pipeline.stored_rows import columns_with_formulas, is_formula
 
 FORMULA = '=HYPERLINK("http://example.org","x")'
 

@@ -156,7 +156,7 @@ FENCED = [
 @pytest.mark.parametrize("name", FENCED)
 def test_duckdb_itself_refuses_too(name, release, tmp_path, monkeypatch):
     """The second fence stands without the first."""
-    monkeypatch.setattr("smoothsynth.sql._check", lambda connection, query: None)
+    monkeypatch.setattr("smoothsynth.answer.sql._check", lambda connection, query: None)
     shown = ""
     with contextlib.suppress(ss.ReleaseError, AttributeError, UnicodeEncodeError):
         shown = str(release.sql(written(name, tmp_path)).to_pydict())

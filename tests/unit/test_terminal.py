@@ -22,7 +22,7 @@ from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.statistics import Regression
 from smoothsynth.cli import app
 from smoothsynth.commands import progress_bar
-from smoothsynth.terminal import as_text, visible
+from smoothsynth.pipeline.terminal import as_text, visible
 
 MARKUP = "o[red]q[/]:smile:"
 # An escape sequence, a title with a bell, the one-character form of ESC [, a mark of direction.

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.release import as_text, write_rows
+from smoothsynth.pipeline.release import as_text, write_rows
 
 SCHEMA = ss.Schema(
     {

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import smoothsynth as ss
-from smoothsynth import pipeline, updates
 from smoothsynth.accounting.ledger import LedgerFile
+from smoothsynth.pipeline import run as pipeline
+from smoothsynth.pipeline import update as updates
 from smoothsynth.private import measure as door
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.sites.keys import read_key

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth.cli import app
 from smoothsynth.model.contradictions import remarks
-from smoothsynth.release import as_text, sha256
-from smoothsynth.verify.evidence import read_evidence
-from smoothsynth.verify.hockey_stick import gaussian_delta_by_integral
+from smoothsynth.pipeline.release import as_text, sha256
+from smoothsynth.verification.charges import gaussian_delta_by_integral
+from smoothsynth.verification.folder import read_evidence
 
 RECEIPT, MOMENTS, ROWS, PAGE = "receipt.json", "moments.json", "synthetic.parquet", "report.html"
 KINDS = {

@@ -16,9 +16,9 @@ import pytest
 from pyarrow import parquet
 
 import smoothsynth as ss
-from smoothsynth.release import as_text, sha256, write_csv, write_rows
-from smoothsynth.verify.evidence import read_evidence
-from smoothsynth.verify.verify import _CHECKS, _tried
+from smoothsynth.pipeline.release import as_text, sha256, write_csv, write_rows
+from smoothsynth.verification.folder import read_evidence
+from smoothsynth.verification.verify import _CHECKS, _tried
 
 RECEIPT, MOMENTS, ROWS, CSV, PAGE = (
     "receipt.json",
@@ -296,7 +296,7 @@ def test_a_release_of_another_version_is_read_but_its_page_is_not_compared(folde
 
 
 def test_what_could_not_be_checked_is_in_the_last_line():
-    from smoothsynth.verify.check import Check, Verification
+    from smoothsynth.verification.check import Check, Verification
 
     checks = (Check("files", "passed", ""), Check("page", "warning", ""), Check("moments", "warning", ""))
     found = Verification("out", "", checks)
@@ -305,7 +305,7 @@ def test_what_could_not_be_checked_is_in_the_last_line():
 
 
 def test_a_schema_of_too_many_coordinates_is_refused(folder, monkeypatch):
-    from smoothsynth.loading import sizes
+    from smoothsynth.pipeline import stored_rows as sizes
 
     monkeypatch.setattr(sizes, "MOST_COORDINATES", 3)
     with pytest.raises(ss.ReleaseError, match="at most 3 coordinates"):
@@ -321,7 +321,7 @@ def test_a_purpose_is_quoted_without_what_a_terminal_would_obey(folder):
 
 def test_the_page_is_drawn_by_one_thread(whole, monkeypatch):
     """With two, sums of larger tables have other last digits."""
-    from smoothsynth import _threads as blas
+    from smoothsynth import _runtime as blas
     from smoothsynth.report import contents
 
     get, set_ = blas._controls()
@@ -392,7 +392,7 @@ def test_rows_in_the_page_are_exact(folder):
 
 
 def test_a_page_that_is_no_utf_8_is_another_page():
-    from smoothsynth.verify.page import _near
+    from smoothsynth.verification.written import _near
 
     drawn = '\ufffd<script type="application/json" id="release-data">{"answering":{"test_encoding":"float64"}}</script>'
     assert _near(drawn.encode(), drawn)
@@ -402,8 +402,8 @@ def test_a_page_that_is_no_utf_8_is_another_page():
 @pytest.mark.skipif(os.name == "nt", reason="needs sparse files")
 @pytest.mark.parametrize("name", [PAGE, CSV, MOMENTS, ROWS, RECEIPT])
 def test_files_of_absurd_sizes_are_refused_before_they_are_read(name, folder, monkeypatch):
-    from smoothsynth.loading import reading
-    from smoothsynth.verify import files
+    from smoothsynth.pipeline import load as reading
+    from smoothsynth.verification import folder as files
 
     os.truncate(folder / name, 2**40)
     for module in (reading, files):
@@ -491,7 +491,7 @@ def test_no_byte_of_a_footer_ends_the_process(tmp_path):
 _FOOTERS = """
 import pathlib, sys
 import smoothsynth as ss
-from smoothsynth.loading.rows import read_rows
+from smoothsynth.pipeline.stored_rows import read_rows
 path, schema, refused = pathlib.Path(sys.argv[1]), ss.Schema({"a": ss.Number(0, 1, nullable=True)}), 0
 data = path.read_bytes()
 read_rows(path, schema, 3)
@@ -507,7 +507,7 @@ print(refused)
 
 
 def test_the_same_rows_in_other_bytes_are_worth_a_warning_of_another_arrow_only(folder, monkeypatch):
-    from smoothsynth.verify import written
+    from smoothsynth.verification import written
 
     rewritten(use_dictionary=False)(folder)
     reseal(folder)
@@ -537,7 +537,7 @@ def test_a_csv_file_with_more_than_the_rows(folder, end):
 
 
 def test_a_csv_file_of_another_arrow_is_compared_by_its_values(folder, monkeypatch):
-    from smoothsynth.verify import written
+    from smoothsynth.verification import written
 
     monkeypatch.setattr(written, "_version", lambda: "1.0.0")
     text = (folder / CSV).read_text()
@@ -549,7 +549,7 @@ def test_a_csv_file_of_another_arrow_is_compared_by_its_values(folder, monkeypat
 
 def test_more_rows_than_memory_are_refused_before_they_are_read(folder, monkeypatch):
     """A small file can say that it has a billion rows, and so can the receipt."""
-    from smoothsynth.loading import rows
+    from smoothsynth.pipeline import stored_rows as rows
 
     count = 2**30
     edit_receipt(folder, lambda d: d.update(synthetic_rows=count))

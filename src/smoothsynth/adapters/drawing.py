@@ -8,12 +8,12 @@ import numpy as np
 
 from smoothsynth.errors import PlanError
 from smoothsynth.model.sampling import generator, systematic
-from smoothsynth.sampling import sample
+from smoothsynth.pipeline.sample import sample
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from smoothsynth.release import Release
+    from smoothsynth.pipeline.release import Release
 
 
 def draw(release: Release, rows: int | np.integer[Any], *, seed: int | None = None) -> pyarrow.Table:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from smoothsynth.adapters import frames
 from smoothsynth.adapters.drawing import draw
 from smoothsynth.errors import DataError, SchemaError
-from smoothsynth.pipeline import release
+from smoothsynth.pipeline.run import release
 from smoothsynth.schema import WHY_PUBLIC, Number, Schema
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
     """A differentially private synthetic table, as a scikit-learn estimator; each `fit` spends epsilon again.
 
     `schema` says what is public of the columns. For an array of numbers that all have the same public bounds,
-    `bounds=(lower, upper)` is enough. The other parameters are those of `smoothsynth.release`; with a `ledger`, what
+    `bounds=(lower, upper)` is enough. The other parameters are those of `smoothsynth.pipeline.release`; with a `ledger`, what
     every `fit` spends is recorded there (a grid search fits many times). After `fit` there are `release_`, `n_features_in_`
     and, for frames, `feature_names_in_`. The estimator keeps no row: it can be pickled.
     """

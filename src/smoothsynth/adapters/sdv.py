@@ -14,15 +14,15 @@ from smoothsynth.adapters.drawing import draw
 from smoothsynth.adapters.sdv_dates import iso_dates
 from smoothsynth.adapters.sdv_metadata import date_formats, plain, read_metadata, write_metadata
 from smoothsynth.errors import ReleaseError
-from smoothsynth.loading import load
-from smoothsynth.pipeline import release
-from smoothsynth.release import CSV_FILE, MOMENTS_FILE, RECEIPT_FILE, REPORT_FILE, ROWS_FILE
+from smoothsynth.pipeline.load import load
+from smoothsynth.pipeline.release import CSV_FILE, MOMENTS_FILE, RECEIPT_FILE, REPORT_FILE, ROWS_FILE
+from smoothsynth.pipeline.run import release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from smoothsynth.adapters.sdv_metadata import Metadata
-    from smoothsynth.release import Release
+    from smoothsynth.pipeline.release import Release
 
 __all__ = ["SmoothSynthesizer", "read_metadata", "write_metadata"]
 
@@ -35,7 +35,7 @@ class SmoothSynthesizer:
     """A synthesizer with SDV's habits: `fit(frame)`, `sample(num_rows=...)`, `save(path)`, `load(path)`.
 
     What the metadata does not say (`bounds`, `levels`, `nullable`, ...) is given as to `read_metadata`. The other choices are
-    those of `smoothsynth.release`. Each `fit` spends epsilon again.
+    those of `smoothsynth.pipeline.release`. Each `fit` spends epsilon again.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import numpy as np
 from smoothsynth.adapters import frames
 from smoothsynth.adapters.drawing import draw
 from smoothsynth.errors import DataError, PlanError, ReleaseError, SchemaError
-from smoothsynth.pipeline import release
+from smoothsynth.pipeline.run import release
 from smoothsynth.schema import WHY_PUBLIC, Schema
 
 try:

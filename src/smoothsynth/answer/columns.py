@@ -1,27 +1,43 @@
-"""The columns that an average uses: points of the cube as values in their own units, and where all of them have one.
+"""Columns, levels, missing values, smoothness of a query.
+
+The columns that an average uses: points of the cube as values in their own units, and where all of them have one.
 
     mean over the rows where every column has a value  =  E[f there] / E[there],     there = 1 in such rows, else 0
 
 A missing number is the mark 1 beside a value at the centre; a missing level is a row with no level.
+
+Questions about levels and missing values: what they mean for the columns of a schema.
+
+region = 'A', smoker = true and bmi is null are 0 or 1 in every row: functions without jumps of such a column.
+
+Whether a function is smooth enough for a release to answer it: its Chebyshev coefficients must fall fast.
+
+A jump makes the k-th coefficient fall like 1/k, a kink like 1/k^2, a kernel of width w like exp(-(k w)^2 / 2).
 """
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.schema import Category
+from smoothsynth.answer.language import Apply, Column, Node, Number, Text, walk
+from smoothsynth.errors import PlanError, SchemaError, one_line
+from smoothsynth.schema import Boolean, Category, unknown_column
+from smoothsynth.schema import Integer as Whole
+from smoothsynth.schema import Number as Real
 from smoothsynth.schema.valued import from_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from smoothsynth.schema import Schema
+    from smoothsynth.schema.encoding import Column as Described
 
     Array = NDArray[np.float64]
 
@@ -114,3 +130,156 @@ def has_value(column: Any, own: Array) -> Array:
     if isinstance(column, Category):
         return np.asarray(own.sum(axis=1))
     return np.asarray(1.0 - own[:, 1]) if column.nullable else np.ones(len(own))
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def settle(node: Node, schema: Schema) -> Node:
+    """Return the question with levels as places among those of their category; refuse what has no meaning."""
+    if isinstance(node, Column):
+        return _number(node, schema)
+    if isinstance(node, Text):
+        raise PlanError(f"The text {node.value!r:.40} must stand beside a category, as in region = 'A'.")
+    if not isinstance(node, Apply):
+        return node
+    if node.name == "is null":
+        return _missing(node.arguments[0], schema)
+    if node.name in ("=", "!="):
+        found = _compared(node.arguments, schema)
+        if found is not None:
+            return Apply("not", (found,)) if node.name == "!=" else found
+    return Apply(node.name, tuple(settle(argument, schema) for argument in node.arguments))
+
+
+def only_missing(node: Node) -> frozenset[str]:
+    """Return the columns of which a question asks only whether they are missing; refuse one that is used otherwise too."""
+    asked = {one.arguments[0] for one in walk(node) if isinstance(one, Apply) and one.name == "is null"}
+    used = set(_used(node))
+    for column in asked & used:
+        raise PlanError(
+            f"In one average a column is averaged, and rows without it are left out, or asked for with is null; "
+            f"{_name(column)!r} is both. Write two averages."
+        )
+    return frozenset(map(_name, asked))
+
+
+def levels_of(node: Node) -> dict[str, frozenset[int]]:
+    """Return the places of the levels that a settled question names, by column."""
+    found: dict[str, frozenset[int]] = {}
+    for one in walk(node):
+        if isinstance(one, Apply) and one.name == "is level":
+            column, code = one.arguments
+            assert isinstance(code, Number)  # noqa: S101
+            found[_name(column)] = found.get(_name(column), frozenset()) | {int(code.value)}
+    return found
+
+
+def _used(node: Node) -> list[Node]:
+    if isinstance(node, Apply):
+        return [] if node.name == "is null" else [c for argument in node.arguments for c in _used(argument)]
+    return [node] if isinstance(node, Column) else []
+
+
+def _name(node: Node) -> str:
+    return node.name if isinstance(node, Column) else ""
+
+
+def _number(node: Column, schema: Schema) -> Node:
+    column = _known(node, schema)
+    if isinstance(column, Category):
+        level = str(column.levels[0]).replace("'", "''")
+        question = one_line(f"{node.name} = '{level}'")
+        raise PlanError(f"{node.name!r} is a category: compare it with a level, as in {question}.")
+    if not isinstance(column, (Real, Whole, Boolean)):
+        raise PlanError(
+            f"{node.name!r} is a {column.kind}; questions are about numbers, truth values and categories so far."
+        )
+    return node
+
+
+def _known(node: Column, schema: Schema) -> Described:
+    if node.name not in schema.columns:
+        raise SchemaError(unknown_column(node.name, schema.names))
+    return schema.columns[node.name]
+
+
+def _missing(node: Node, schema: Schema) -> Node:
+    if not isinstance(node, Column):
+        raise PlanError("Only a column can be asked for missing values, as in bmi is null.")
+    if not _known(node, schema).nullable:
+        raise PlanError(
+            f"{node.name!r} is not nullable, so its missing values were not counted as such (docs/schema.md)."
+        )
+    return Apply("is null", (node,))
+
+
+def _compared(sides: tuple[Node, ...], schema: Schema) -> Node | None:
+    """Return a comparison of a category with a level, or of a truth value with true or false; None if it is neither."""
+    for column, other in (sides, sides[::-1]):
+        if not isinstance(column, Column) or column.name not in schema.columns:
+            continue
+        described, wanted = schema.columns[column.name], _written(other)
+        if isinstance(other, Column) and other.name in schema.columns:
+            return None
+        if isinstance(described, Category) and wanted is not None:
+            return Apply("is level", (column, Number(float(_place(described, column.name, wanted)))))
+        if isinstance(described, Boolean) and isinstance(other, (Text, Column)):
+            return _truth(column, wanted or "")
+    return None
+
+
+def _truth(column: Column, wanted: str) -> Node:
+    if wanted.lower() not in _TRUTH:
+        raise PlanError(f"{column.name!r} holds true and false; compare it with one of them.")
+    true = Apply("is true", (column,))
+    return true if _TRUTH[wanted.lower()] else Apply("not", (true,))
+
+
+def _written(node: Node) -> str | None:
+    if isinstance(node, Text):
+        return node.value.strip()
+    if isinstance(node, Column):
+        return node.name
+    if isinstance(node, Number) and node.value.is_integer():
+        return str(int(node.value))
+    return None
+
+
+def _place(column: Category, name: str, wanted: str) -> int:
+    if wanted in column.texts:
+        return column.texts.index(wanted)
+    near = difflib.get_close_matches(wanted, column.texts, n=1)
+    shown = ", ".join(map(repr, column.texts[:8])) + (" and more" if len(column.texts) > 8 else "")
+    hint = f"Did you mean {near[0]!r}?" if near else f"There are: {shown}."
+    raise PlanError(f"{name!r} has no level {wanted!r:.40}. {hint}")
+
+
+NODES = 512
+# The largest coefficient beyond degree NODES/4, over the largest of all: a jump has 0.005 and more, a kink 0.0001.
+MOST_TAIL = 2e-3
+_ANCHORS = 4
+
+
+def chebyshev_coefficients(values: Array) -> Array:
+    """Return the coefficients of the interpolant at x_j = cos(pi j / N), j = 0..N, by a cosine transform."""
+    nodes = len(values) - 1
+    mirrored = np.concatenate([values, values[-2:0:-1]])
+    coefficients = np.fft.rfft(mirrored).real / nodes
+    coefficients[[0, -1]] /= 2.0
+    return np.asarray(coefficients)
+
+
+def rough_column(function: Callable[[Array], Array], rows: Array, columns: Sequence[int]) -> int | None:
+    """Return a column in which a function (of unit rows) is not smooth along lines through some rows, or None."""
+    line = np.cos(np.pi * np.arange(NODES + 1) / NODES)
+    anchors = rows[np.linspace(0, len(rows) - 1, _ANCHORS).astype(np.int64)]
+    spread = float(np.std(function(rows))) + 1e-300
+    for column in columns:
+        for anchor in anchors:
+            moved = np.tile(anchor, (NODES + 1, 1))
+            moved[:, column] = line
+            sizes = np.abs(chebyshev_coefficients(function(moved)))
+            if sizes[NODES // 4 : NODES // 2].max() > MOST_TAIL * max(float(sizes[1:].max()), 1e-6 * spread):
+                return column
+    return None

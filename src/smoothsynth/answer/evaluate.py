@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.answer.expression import Apply, Column, Node, Number, Text, walk
+from smoothsynth.answer.language import Apply, Column, Node, Number, Text, walk
 from smoothsynth.errors import PlanError
 
 if TYPE_CHECKING:

@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.answer.ask import MOST_OF_ALL, VACUOUS, between, check_confidence, shifted
-from smoothsynth.answer.asked import Asked, column_names, in_units
+from smoothsynth.answer.answer import MOST_OF_ALL, VACUOUS, between, check_confidence, shifted
 from smoothsynth.answer.estimate import Estimate
-from smoothsynth.answer.expression import Apply, Column, Number
-from smoothsynth.errors import PlanError
-from smoothsynth.terminal import one_line
+from smoothsynth.answer.language import Apply, Column, Number
+from smoothsynth.answer.query import Asked, column_names, in_units
+from smoothsynth.errors import PlanError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.answer.expression import Node
-    from smoothsynth.release import Release
+    from smoothsynth.answer.language import Node
+    from smoothsynth.pipeline.release import Release
 
     Array = NDArray[np.float64]
     Table = Mapping[str, Array]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.accounting.charges import Charge
+    from smoothsynth.pipeline.release import Release
     from smoothsynth.queries.measurement import Measurement
-    from smoothsynth.release import Release
 
     Array = NDArray[np.float64]
 

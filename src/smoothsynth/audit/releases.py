@@ -13,14 +13,14 @@ from smoothsynth.audit.claim import claim_of
 from smoothsynth.audit.mechanisms import DELTA
 from smoothsynth.audit.pairs import EDGE, pair
 from smoothsynth.errors import PlanError, SmoothsynthError
-from smoothsynth.pipeline import release
+from smoothsynth.pipeline.run import release
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.audit.case import Looks
     from smoothsynth.audit.pairs import Pair
-    from smoothsynth.release import Release
+    from smoothsynth.pipeline.release import Release
 
 # One seed for all trials: if it reached the noise, every release of a table would be the same.
 SEED = 7

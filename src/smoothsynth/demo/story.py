@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth._files import write_whole
 from smoothsynth.demo import DATA, SCHEMA
-from smoothsynth.folder import write_whole
-from smoothsynth.forecast import plan_view
-from smoothsynth.pipeline import release
-from smoothsynth.plan import plan
+from smoothsynth.pipeline.forecast import plan_view
+from smoothsynth.pipeline.plan import plan
+from smoothsynth.pipeline.run import release
 from smoothsynth.schema import Schema
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import RenderableType
 
-    from smoothsynth.pipeline import Progress
+    from smoothsynth.pipeline.run import Progress
 
 ROWS = 569
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import SmoothsynthError, StudyError
-from smoothsynth.plan import Plan, plan
+from smoothsynth.pipeline.plan import Plan, plan
+from smoothsynth.pipeline.rounds import Stages
 from smoothsynth.private.sites.keys import check_new, write_new
 from smoothsynth.private.sites.protocol import read_json, read_request
 from smoothsynth.queries.measurement import NoisyMoments
-from smoothsynth.stages import Stages
 
 if TYPE_CHECKING:
     from smoothsynth.private.sites.protocol import Request, Study

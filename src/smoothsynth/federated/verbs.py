@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth._version import VERSION
+from smoothsynth._runtime import VERSION
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.errors import PlanError, StudyError
@@ -20,8 +20,8 @@ from smoothsynth.federated.folder import (
     stages_of,
     write_moments,
 )
-from smoothsynth.pipeline import check_seed, finish
-from smoothsynth.plan import plan
+from smoothsynth.pipeline.plan import plan
+from smoothsynth.pipeline.run import check_seed, finish
 from smoothsynth.private.engines import open_engine, read_address
 from smoothsynth.private.measure import measure
 from smoothsynth.private.sites import keys
@@ -34,11 +34,11 @@ from smoothsynth.private.table import open_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from smoothsynth.pipeline.release import Release
+    from smoothsynth.pipeline.rounds import Stages
     from smoothsynth.private.sealed import Engine
     from smoothsynth.private.sites.keys import Key
-    from smoothsynth.release import Release
     from smoothsynth.schema import Schema
-    from smoothsynth.stages import Stages
 
     Progress = Callable[[str, int, int | None], None]
 

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth._threads import one_thread
+from smoothsynth._runtime import one_thread
 from smoothsynth.errors import PlanError
 from smoothsynth.fit.entropy_dual import Listed
 from smoothsynth.queries.bases import chebyshev

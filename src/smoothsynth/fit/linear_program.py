@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from smoothsynth._threads import one_thread_if_small
+from smoothsynth._runtime import one_thread_if_small
 from smoothsynth.fit.result import NEAREST, NOT_NEAREST, Fit, check_problem
 
 if TYPE_CHECKING:

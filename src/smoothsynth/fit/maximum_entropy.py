@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth._threads import one_thread_if_small
+from smoothsynth._runtime import one_thread_if_small
 from smoothsynth.errors import PlanError
 from smoothsynth.fit.entropy_dual import CandidateFeatures, EntropyDual, Listed
 from smoothsynth.fit.newton import Minimised, minimise_dual

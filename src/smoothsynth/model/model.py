@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth._threads import one_thread_if_small
+from smoothsynth._runtime import one_thread_if_small
 from smoothsynth.errors import PlanError
 from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs, simulated
 from smoothsynth.model.copula import MOST_SIMULATED, CutMoments, learn_pairs

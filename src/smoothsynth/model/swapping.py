@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth._threads import one_thread
+from smoothsynth._runtime import one_thread
 from smoothsynth.queries.bases import WAVES, coordinate_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 from smoothsynth.paper.printed import DELTA, SIGMAS
 from smoothsynth.paper.queries import answers, random_queries, worst_errors
 from smoothsynth.paper.reproduction import accelerated, scale_by_own_range
-from smoothsynth.pipeline import release
+from smoothsynth.pipeline.run import release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

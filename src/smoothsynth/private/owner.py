@@ -90,7 +90,7 @@ def _unit_rows(table: Table) -> Array:
 
 def _curve(values: Array, schema: Schema, kernel: Kernel) -> Array:
     name, centres, width = kernel
-    places = valued.to_unit(values.copy(), *schema.columns[name].bounds)  # type: ignore[union-attr]
+    places = valued.scale_to_unit(values.copy(), *schema.columns[name].bounds)  # type: ignore[union-attr]
     return np.array([np.mean(np.exp(-(((places - centre) / width) ** 2))) for centre in centres])
 
 

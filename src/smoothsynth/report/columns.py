@@ -17,7 +17,7 @@ from smoothsynth.schema.valued import from_unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.release import Release
+    from smoothsynth.pipeline.release import Release
     from smoothsynth.schema import Schema
 
     Array = NDArray[np.float64]

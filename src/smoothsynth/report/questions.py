@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.answer.evaluate import exact
-from smoothsynth.answer.expression import Apply, Node, Number, parse
+from smoothsynth.answer.language import Apply, Node, Number, parse
 from smoothsynth.errors import SmoothsynthError
 from smoothsynth.report.columns import Shape, own_units
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.release import Release
-    from smoothsynth.report.correlations import Correlations
+    from smoothsynth.pipeline.release import Release
+    from smoothsynth.report.limits import Correlations
 
     _Asked = tuple[str, str, tuple[float, float]]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.errors import SchemaError
+from smoothsynth.errors import SchemaError, one_line
 from smoothsynth.schema import encoding
 from smoothsynth.schema.category import Category, Intervals
 from smoothsynth.schema.constraints import checked_texts, read_constraints
@@ -26,7 +26,6 @@ from smoothsynth.schema.date import Date, Datetime
 from smoothsynth.schema.encoding import KINDS
 from smoothsynth.schema.number import Boolean, Integer, Number
 from smoothsynth.schema.valued import shown
-from smoothsynth.terminal import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from smoothsynth._threads import _controls, one_thread
+from smoothsynth._runtime import _controls, one_thread
 from smoothsynth.errors import DataError
 from smoothsynth.private.owner import draft_schema
 from smoothsynth.private.sources.cells import numbers

@@ -11,10 +11,10 @@ from smoothsynth.model.marginal_moments import hold_shares, measured_shares, whe
 from smoothsynth.model.marginals import flat_columns
 from smoothsynth.model.model import empty_model
 from smoothsynth.model.sampling import choose_levels, place, scores
+from smoothsynth.pipeline.rounds import Stages
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE, term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
-from smoothsynth.stages import Stages
 
 
 def even(count):

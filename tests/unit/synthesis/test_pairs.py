@@ -11,7 +11,7 @@ from smoothsynth.model.marginals import flat_columns
 from smoothsynth.model.sampling import place
 from smoothsynth.model.scales import shifted
 from smoothsynth.model.transformations import score_length, score_units, score_view
-from smoothsynth.plan import plan
+from smoothsynth.pipeline.plan import plan
 from smoothsynth.queries.measurement import NoisyMoments
 
 ROWS, COLUMNS = 20_000, 6

@@ -12,7 +12,7 @@ from smoothsynth.model.model import empty_model
 from smoothsynth.model.row_norms import mean_square
 from smoothsynth.model.sampling import place
 from smoothsynth.model.scale_posterior import Evidence, settle_spreads, widened
-from smoothsynth.plan import plan
+from smoothsynth.pipeline.plan import plan
 from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.queries.transformation import View
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smoothsynth._threads import one_thread
+from smoothsynth._runtime import one_thread
 from smoothsynth.errors import PlanError, SmoothsynthError
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.sealed import SealedSums

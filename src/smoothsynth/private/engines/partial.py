@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from smoothsynth._threads import one_thread
+from smoothsynth._runtime import one_thread
 from smoothsynth.errors import DataError, SmoothsynthError
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.sealed import SealedSums

@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from smoothsynth._files import sync_folder, why_not_beside, why_not_new
 from smoothsynth.errors import StudyError
-from smoothsynth.folder import sync_folder, why_not_beside, why_not_new
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,338 @@
+"""A query on some columns, and the narrower of its intervals.
+
+The interval around the mean of a function over the rows, or over some of them: the narrower of the two that there are.
+
+Some columns of a release, ready for functions of them: at synthetic rows, at points of the cube, and where rows count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.answer.columns import Used, levels_of, only_missing, rough_column
+from smoothsynth.answer.estimate import Estimate
+from smoothsynth.answer.evaluate import LARGEST, exact, has_jumps
+from smoothsynth.answer.evidence import knowledge_of
+from smoothsynth.answer.language import Apply, Node
+from smoothsynth.answer.model_interval import frame_of, heavy_quantile, parts_of, quantile
+from smoothsynth.answer.worst_case_interval import bounded_at, bounded_ratio
+from smoothsynth.errors import PlanError, one_line
+from smoothsynth.schema import Boolean, Category, Integer, Number
+from smoothsynth.schema.valued import from_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.answer.evidence import Knowledge
+    from smoothsynth.pipeline.release import Release
+
+    Array = NDArray[np.float64]
+    OfPoints = Callable[[Array], Array]
+    Function = Callable[[Mapping[str, Array]], Any]
+
+
+# The share of rows that an average is about is taken to be uncertain by at most this much of itself.
+_MOST_UNCERTAIN = 0.9
+FEW_ROWS = "The share of rows that this is about is itself uncertain: take the interval as a rough one."
+
+
+def noise_quantile(knowledge: Knowledge, confidence: float) -> float:
+    """Return how many deviations noise stays within: that of Laplace noise where some of the release has it."""
+    gaussian = all(noisy.measurement.mechanism == "discrete gaussian" for noisy in knowledge.release.moments)
+    return quantile(confidence) if gaussian else heavy_quantile(confidence)
+
+
+def around(
+    knowledge: Knowledge,
+    columns: Sequence[int],
+    function: OfPoints,
+    *,
+    value: float,
+    own: str | None,
+    confidence: float,
+    rough: bool = False,
+) -> Estimate:
+    """Return the interval of the mean over all rows; `own` is the column, if the function is one of a single column."""
+    sure = None if own is None else bounded_at(knowledge, own, function, confidence=confidence)
+    if sure is None or not sure.settled:
+        found = _estimated(knowledge, columns, function, value=value, confidence=confidence, rough=rough)
+        # A constant has no width either way, but for the last bits; of two equal intervals the proved one is said.
+        most = math.hypot(found.noise, found.unseen, found.sampling) + 1e-12 * (1.0 + abs(value))
+        if sure is None or sure.noise + sure.unseen > most:
+            return found
+    half = sure.noise + sure.unseen
+    return Estimate(
+        value,
+        min(sure.centre - half, value),
+        max(sure.centre + half, value),
+        confidence,
+        noise=sure.noise,
+        fit=sure.centre - value,
+        unseen=sure.unseen,
+        sampling=0.0,
+        unseen_is="bounded",
+    )
+
+
+def around_part(
+    knowledge: Knowledge,
+    columns: Sequence[int],
+    function: OfPoints,
+    there: OfPoints,
+    *,
+    value: float,
+    share: float,
+    own: str | None,
+    confidence: float,
+    rough: bool = False,
+) -> Estimate:
+    """Return the interval of the mean over the rows that are there, a share of all, on which it is `value`."""
+    sure = None if own is None else bounded_ratio(knowledge, own, function, there, confidence=confidence)
+    if sure is None or not sure.settled:
+        found = _linear(
+            knowledge, columns, function, there, value=value, share=share, confidence=confidence, rough=rough
+        )
+        if sure is None or sure.high - sure.low > found.high - found.low:
+            return found
+    low, high, fit = min(sure.low, value), max(sure.high, value), (sure.low + sure.high) / 2.0 - value
+    return Estimate(value, low, high, confidence, sure.noise, fit, sure.unseen, 0.0, unseen_is="bounded")
+
+
+def _linear(
+    knowledge: Knowledge,
+    columns: Sequence[int],
+    function: OfPoints,
+    there: OfPoints,
+    *,
+    value: float,
+    share: float,
+    confidence: float,
+    rough: bool,
+) -> Estimate:
+    """Return the estimated interval of a mean over some rows.
+
+    To first order it moves like the mean of  (f - value) there / share;  the uncertainty of the share widens that.
+    """
+
+    def moves(points: Array) -> Array:
+        return (function(points) - value) * there(points) / share
+
+    found = _estimated(knowledge, columns, moves, value=0.0, confidence=confidence, rough=rough)
+    group = _estimated(knowledge, columns, lambda p: there(p) / share, value=1.0, confidence=confidence, rough=rough)
+    uncertain = min(group.half_width, _MOST_UNCERTAIN)
+    wider = 1.0 / (1.0 - uncertain)
+    return replace(
+        found,
+        value=value,
+        low=value + wider * found.low,
+        high=value + wider * found.high,
+        noise=wider * found.noise,
+        fit=wider * found.fit,
+        unseen=wider * found.unseen,
+        sampling=wider * found.sampling,
+        kind="linearised",
+        note=FEW_ROWS if uncertain > _MOST_UNCERTAIN / 2.0 else "",
+    )
+
+
+def _estimated(
+    knowledge: Knowledge, columns: Sequence[int], function: OfPoints, *, value: float, confidence: float, rough: bool
+) -> Estimate:
+    values = function(knowledge.rows)
+    parts = parts_of(frame_of(knowledge, columns), values, synthetic_rows=len(knowledge.points), rough=rough)
+    q, heavy = quantile(confidence), noise_quantile(knowledge, confidence)
+    noise, unseen, sampling = heavy * parts.noise, q * parts.unseen, q * parts.sampling
+    half = math.hypot(noise, unseen, sampling)
+    low, high = min(value + parts.fit - half, value), max(value + parts.fit + half, value)
+    return Estimate(value, low, high, confidence, noise, parts.fit, unseen, sampling, unseen_is="estimated")
+
+
+MOST_COLUMNS = 20
+# Coordinates of several columns together: each pair of them is a function to look at.
+MOST_COORDINATES = 40
+NUMBERS = (Number, Integer, Boolean)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Some columns of a release, ready for functions of them; rows count where all have a value and `given` holds.
+
+    `columns` are the coordinates that an estimated interval looks at.
+    """
+
+    knowledge: Knowledge
+    used: Used
+    columns: tuple[int, ...]
+    given: Function | None = None
+
+    @classmethod
+    def of(cls, release: Release, names: Sequence[str], *, tree: Node | None = None) -> Asked:
+        """Look the columns up; a question that was written as text is given as its `tree`."""
+        names = column_names(names)
+        missing = frozenset() if tree is None else only_missing(tree)
+        used = Used.of(release.schema, names, only_missing=missing, coded=tree is not None)
+        if len(used.names) > MOST_COLUMNS:
+            raise PlanError(f"A question may use {MOST_COLUMNS} columns; this one uses {len(used.names)}.")
+        named = None if tree is None or len(used.names) == 1 else levels_of(tree)
+        return cls(knowledge_of(release), used, coordinates(used, named), None if tree is None else condition(tree))
+
+    @classmethod
+    def of_numbers(cls, release: Release, names: Sequence[str]) -> Asked:
+        """Look columns up that must hold numbers or truth values."""
+        asked = cls.of(release, names)
+        for name in asked.names:
+            if not isinstance(release.schema.columns[name], NUMBERS):
+                kind = release.schema.columns[name].kind
+                raise PlanError(f"This statistic is one of numbers and truth values; {name!r} is a {kind}.")
+        return asked
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of the schema."""
+        return self.used.names
+
+    @property
+    def partial(self) -> bool:
+        """Whether some rows may be left out."""
+        return self.used.partial or self.given is not None
+
+    def smooth(self, function: Function, *, confidence: float) -> Estimate:
+        """Answer a smooth function, or say that it is not smooth."""
+        check_smooth(self.knowledge, self.columns, lambda points: self.at(function, points))
+        return self.interval(function, confidence=confidence)
+
+    def interval(self, function: Function, *, confidence: float, rough: bool = False) -> Estimate:
+        """Put the narrower of the estimated and the bounded interval around the mean of a function."""
+        own = self.names[0] if len(self.names) == 1 else None
+        values = self.on_rows(function)
+
+        def at(points: Array) -> Array:
+            return self.at(function, points)
+
+        value, known = float(values.mean()), self.knowledge
+        if not self.partial:
+            return around(known, self.columns, at, value=value, own=own, confidence=confidence, rough=rough)
+        share = len(values) / len(known.points)
+        return around_part(
+            known, self.columns, at, self.there, value=value, share=share, own=own, confidence=confidence, rough=rough
+        )
+
+    def on_rows(self, function: Function) -> Array:
+        """Return a function at the synthetic rows that count."""
+        table = self.columns_of_rows()
+        return checked(function(table), len(next(iter(table.values()))), truth=self.discrete)
+
+    def columns_of_rows(self) -> dict[str, Array]:
+        """Return the synthetic columns in their own units, of the rows that count."""
+        table, there = self.used.of_table(self.knowledge.release.table)
+        if self.given is not None:
+            there = there & (np.broadcast_to(self.given(table), there.shape) > 0.5)
+        if not there.any():
+            raise PlanError(
+                "No synthetic row has these values, so there is nothing to average: the group is too small."
+            )
+        return table if there.all() else {name: values[there] for name, values in table.items()}
+
+    def at(self, function: Function, points: Array) -> Array:
+        """Return a function at points of the cube."""
+        return checked(function(self.columns_at(points)), len(points), truth=self.discrete)
+
+    def there(self, points: Array) -> Array:
+        """Return 1 for points that count, else 0."""
+        found = self.used.there(points)
+        return found if self.given is None else found * self.given(self.columns_at(points))
+
+    def columns_at(self, points: Array) -> dict[str, Array]:
+        """Return points of the cube as columns in their own units."""
+        return self.used.at(points)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether all columns are categories, of which no function jumps."""
+        schema = self.knowledge.release.schema
+        return all(isinstance(schema.columns[name], Category) for name in self.names)
+
+
+def column_names(columns: object) -> list[str]:
+    """Return names of columns, each once, or say that these are none."""
+    found = list(columns) if isinstance(columns, Iterable) else [columns]
+    if any(not isinstance(name, str) for name in found):
+        raise PlanError('Columns are named by texts, as in ["age"].')
+    return list(dict.fromkeys(map(str, found)))
+
+
+def coordinates(used: Used, named: Mapping[str, frozenset[int]] | None) -> tuple[int, ...]:
+    """Return the coordinates of columns; of categories the levels that a text names, or all of them."""
+    found: list[int] = []
+    for name in used.names:
+        own = used.coordinates(name)
+        levels = None if named is None or not isinstance(used.schema.columns[name], Category) else named.get(name)
+        found += own if levels is None else [own[k] for k in sorted(levels)]
+    if len(used.names) > 1 and len(found) > MOST_COORDINATES:
+        raise PlanError(
+            f"Levels and numbers of the columns are {len(found)} together; a function of several columns may have "
+            f"{MOST_COORDINATES}. Ask for single levels as text, such as avg(income where region = 'A')."
+        )
+    return tuple(found)
+
+
+def condition(tree: Node) -> Function | None:
+    """Return the condition after `where`, a function of a table, if there is one."""
+    if not (isinstance(tree, Apply) and tree.name == "where"):
+        return None
+    given = tree.arguments[1]
+    if has_jumps(given):
+        raise PlanError(
+            "The condition after where must be about levels and missing values. For a number write a quotient, such as "
+            "avg(case when age > 50 then cost else 0 end) / avg(age > 50)."
+        )
+    return lambda table: exact(given, table)
+
+
+def check_smooth(knowledge: Knowledge, columns: Sequence[int], function: Callable[[Array], Array]) -> None:
+    """Refuse a function of points that is not smooth in a number."""
+    schema = knowledge.release.schema
+    values = [c for c in columns if schema.roles[c] == "value"]
+    rough = rough_column(function, knowledge.rows, values)
+    if rough is not None:
+        name = schema.coordinates[rough]
+        raise PlanError(
+            f"The question is not smooth in {name!r}: it jumps, or it changes within less than a fiftieth of the "
+            f'range. Ask counts as text, such as "avg({_quoted(name)} >= 50)", and they are answered with envelopes.'
+        )
+
+
+def in_units(column: Any, unit: Array) -> Array:
+    """Return a coordinate in the column's own units, whole numbers not rounded: a line through them stays smooth."""
+    return np.asarray(from_unit(unit, column), dtype=np.float64)
+
+
+def checked(values: Any, count: int, *, truth: bool = False) -> Array:
+    """Refuse values of a function that are not one finite number for every row, or, if `truth`, true or false."""
+    found = np.asarray(values)
+    if truth and found.dtype == np.bool_:
+        found = found.astype(np.float64)
+    if found.dtype == np.bool_:
+        raise PlanError(
+            "The question is a condition, which jumps. Ask it as text, such as avg(age >= 50): then it is answered "
+            "between two smooth ones."
+        )
+    if found.dtype.kind not in "iuf" or found.shape not in ((), (1,), (count,)):
+        raise PlanError("A question must give one number for each row; this one gives something else.")
+    if not np.all(np.abs(found) <= LARGEST):
+        raise PlanError(
+            f"A question must be finite, at most {LARGEST:g}, wherever a row may be; look at divisions, logarithms, roots "
+            "and powers."
+        )
+    return np.broadcast_to(found.astype(np.float64), (count,))
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else one_line('"' + name.replace('"', '""') + '"')

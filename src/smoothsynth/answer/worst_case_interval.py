@@ -1,0 +1,243 @@
+"""Intervals that hold for every distribution.
+
+An interval that holds for every table: for a function of one column, from the noise and the size of what is unseen.
+
+    private mean of f  =  c . bhat - c . (bhat - b) + private mean of g,   g = f - c . phi,   min g <= its mean <= max g
+
+for every choice of c (docs/proofs/answers.md); nothing is assumed of the private rows but that they keep to their bounds.
+A category is a column like another: its features are its levels, and a function of it is a sum of them.
+
+An interval that holds for every table, for the mean of a function of one column over the rows where it has a value.
+
+The mean t of f over those rows solves  E h_t = 0,  h_t = (f - t) there,  and h_t is a function of the column in all rows:
+with weights  c_t = a - t b  its mean lies between
+
+    low(t), high(t)  =  c_t . bhat  +  (min, max) of (h_t - c_t . phi)  -,+  q sqrt(c_t' N c_t)
+
+low is concave in t and high convex. So {t: low(t) > 0} is an interval from the least possible t on, {t: high(t) < 0} one up
+to the largest, and what is left between them holds the mean (Fieller 1954; docs/proofs/answers.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.answer.columns import may_lack
+from smoothsynth.answer.evidence import features_of, single_features
+from smoothsynth.answer.model_interval import heavy_quantile
+from smoothsynth.schema import Boolean, Category
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.answer.evidence import Knowledge
+
+    Array = NDArray[np.float64]
+    OfPoints = Callable[[Array], Array]
+
+
+# Places at which a column of numbers is looked at, the values themselves if it has no more.
+GRID = 1025
+# How much a missing value counts among the states of a column when weights are chosen.
+_MISSING_SHARE = 0.2
+# How dear noise is against what is left unseen, tried in turn.
+PRICES = (1e-4, 1e-2, 1.0, 1e2, 1e4)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """An interval, and the half widths that noise and the unseen rest take in it.
+
+    It is `settled` if the function was measured, as every function of a category was: then there is nothing to estimate.
+    """
+
+    centre: float
+    noise: float
+    unseen: float
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """The measured features of a column alone: values at its states, noise variances, released means.
+
+    `shares` say how much each state counts when weights are chosen.
+    """
+
+    matrix: Array
+    variances: Array
+    released: Array
+    shares: Array
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[Array, float, float]], shares: Array) -> Features:
+        """Collect them; where nothing was measured there is one feature that is 0 everywhere."""
+        known = list(found) or [(np.zeros(len(shares)), 1.0, 0.0)]
+        values, variances, released = zip(*known, strict=True)
+        return cls(np.stack(values, axis=1), np.array(variances), np.array(released), shares)
+
+
+def bounded(knowledge: Knowledge, column: int, function: Callable[[Array], Array], *, confidence: float) -> Bounded:
+    """Return the narrowest interval found for the mean of a function (given at unit places) of one coordinate."""
+    name, _ = knowledge.release.schema.owners[column]
+    places = states(knowledge.release.schema.columns[name])[:, 0]
+    shares = np.full(len(places), 1.0 / len(places))
+    found = Features.of(single_features(knowledge.stages, column, places), shares)
+    return narrowest(function(places), found, confidence=confidence)
+
+
+def bounded_at(knowledge: Knowledge, name: str, function: Callable[[Array], Array], *, confidence: float) -> Bounded:
+    """Return the narrowest interval found for the mean of a function, given at points of the cube, of one column."""
+    values = function(state_points(knowledge, name))
+    found = narrowest(values, column_features(knowledge, name), confidence=confidence)
+    return replace(found, settled=settled(knowledge, name, values))
+
+
+def states(column: Any) -> Array:
+    """Return the coordinates that a row can have in a column, (states, coordinates): all, or a fine grid of numbers.
+
+    The last one is that of a missing value, if there can be one.
+    """
+    if isinstance(column, Category):
+        levels = np.eye(len(column.levels))
+        return np.vstack([levels, np.zeros(len(levels))]) if may_lack(column) else levels
+    known = column.levels(GRID)
+    places = np.linspace(-1.0, 1.0, GRID) if known is None else np.asarray(known)
+    if not column.nullable:
+        return places[:, None]
+    return np.vstack([np.column_stack([places, np.zeros(len(places))]), [[0.0, 1.0]]])
+
+
+def settled(knowledge: Knowledge, name: str, values: Array) -> bool:
+    """Whether values at the states of a column are those of a function of measured levels, or of the mark alone."""
+    column = knowledge.release.schema.columns[name]
+    if isinstance(column, Category):
+        return True
+    # Of numbers, and of truth values without missing ones, the narrower interval is taken, as on the page.
+    return bool(column.nullable and (isinstance(column, Boolean) or np.ptp(values[:-1]) == 0.0))
+
+
+def state_points(knowledge: Knowledge, name: str) -> Array:
+    """Return the states of a column as points of the cube, 0 in all other coordinates."""
+    schema = knowledge.release.schema
+    own = states(schema.columns[name])
+    points = np.zeros((len(own), schema.dimensions))
+    points[:, schema.coordinates_of(name)] = own
+    return points
+
+
+def column_features(knowledge: Knowledge, name: str) -> Features:
+    """Return what was measured of a column alone, at its states; found once."""
+    place = knowledge.release.schema.coordinates_of(name)
+    key = ("features", (place.start, place.stop))
+    if key not in knowledge.kept:
+        column = knowledge.release.schema.columns[name]
+        own = states(column)
+        shares = np.full(len(own), 1.0 / len(own))
+        if may_lack(column):
+            shares = np.append(np.full(len(own) - 1, (1.0 - _MISSING_SHARE) / (len(own) - 1)), _MISSING_SHARE)
+        found = features_of(knowledge.stages, range(place.start, place.stop), own)
+        knowledge.kept[key] = Features.of(found, shares)
+    known: Features = knowledge.kept[key]
+    return known
+
+
+def narrowest(values: Array, found: Features, *, confidence: float) -> Bounded:
+    """Return the narrowest interval over the prices of noise; which one it is does not depend on released numbers."""
+    return min(
+        (_interval(values, found, price=price, confidence=confidence) for price in PRICES),
+        key=lambda one: one.noise + one.unseen,
+    )
+
+
+def weigh(values: Array, found: Features, *, price: float) -> Array:
+    """Return the weights c that minimise  mean (values - c . phi)^2 + price c' N c,  both centred; linear in the values."""
+    centred = found.matrix - found.shares @ found.matrix
+    weighted = found.shares[:, None] * centred
+    gram = weighted.T @ centred + price * np.diag(found.variances)
+    return np.asarray(np.linalg.solve(gram, weighted.T @ (values - found.shares @ values)))
+
+
+def _interval(values: Array, found: Features, *, price: float, confidence: float) -> Bounded:
+    weights = weigh(values, found, price=price)
+    rest = values - found.matrix @ weights
+    noise = heavy_quantile(confidence) * float(np.sqrt(weights**2 @ found.variances))
+    middle, unseen = (rest.max() + rest.min()) / 2.0, (rest.max() - rest.min()) / 2.0
+    return Bounded(float(middle + weights @ found.released), noise, float(unseen))
+
+
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """An interval, and the half widths that noise and the unseen rest take in it; `settled` as in `Bounded`."""
+
+    low: float
+    high: float
+    noise: float
+    unseen: float
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """The weights  a - t b,  and everything that the ends are made of."""
+
+    values: Array
+    there: Array
+    found: Features
+    upper: Array
+    lower: Array
+    quantile: float
+
+    def parts(self, t: float) -> tuple[float, float, float, float]:
+        """Return the ends at t, the half width of noise and that of what is unseen."""
+        weights = self.upper - t * self.lower
+        rest = (self.values - t) * self.there - self.found.matrix @ weights
+        noise = self.quantile * float(np.sqrt(weights**2 @ self.found.variances))
+        known, least, most = float(weights @ self.found.released), float(rest.min()), float(rest.max())
+        return known + least - noise, known + most + noise, noise, (most - least) / 2.0
+
+
+def bounded_ratio(
+    knowledge: Knowledge, name: str, function: OfPoints, there: OfPoints, *, confidence: float
+) -> Ratio | None:
+    """Return the interval for a function of one column, given at points of the cube; None if no value can be there."""
+    points = state_points(knowledge, name)
+    values, mask = function(points), there(points)
+    if not np.any(mask > 0.0):
+        return None
+    least, most = float(values[mask > 0.0].min()), float(values[mask > 0.0].max())
+    found = column_features(knowledge, name)
+    quantile = heavy_quantile(confidence)
+    lines = []
+    for price in PRICES:
+        upper, lower = (weigh(v, found, price=price) for v in (values * mask, mask))
+        lines.append(_Line(values, mask, found, upper, lower, quantile))
+    # Chosen at a public place: a choice that knew the released numbers would spoil the confidence.
+    line = min(lines, key=lambda one: sum(one.parts((least + most) / 2.0)[2:]))
+    low = _crossing(lambda t: line.parts(t)[0] > 0.0, least, most)
+    high = -_crossing(lambda t: line.parts(-t)[1] < 0.0, -most, -least)
+    low, high = min(low, high), max(low, high)
+    _, _, noise, unseen = line.parts((low + high) / 2.0)
+    share = noise / (noise + unseen) if noise + unseen > 0.0 else 0.0
+    half = (high - low) / 2.0
+    return Ratio(low, high, share * half, (1.0 - share) * half, settled(knowledge, name, values))
+
+
+def _crossing(holds: Callable[[float], bool], start: float, end: float) -> float:
+    """Return the last place, from the start on, up to which a condition holds: the start itself if not even there."""
+    if not holds(start):
+        return start
+    if holds(end):
+        return end
+    for _ in range(_HALVINGS):
+        middle = (start + end) / 2.0
+        start, end = (middle, end) if holds(middle) else (start, middle)
+    return start

@@ -1,0 +1,211 @@
+"""Expected errors before any data, and what budget a wanted error needs.
+
+The expected error of typical queries, and a plan as text: from public facts alone.
+
+At the flat base measure, the fitted answer to a query f moves with the measured moments by
+c = Cov(phi)^-1 Cov(phi, f). So its noise has standard deviation sqrt(c' S c), with S the noise covariance,
+and what no measured moment sees is  f - c . phi.  Both are computed on a fixed set of points of the cube.
+
+What a target error needs: the smallest epsilon, or the fewest rows, whose plan keeps the noise below it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.accounting.charges import MOST_DELTA, exceeding_probability
+from smoothsynth.errors import PlanError, one_line
+from smoothsynth.model.model import empty_model
+from smoothsynth.pipeline.plan import Forecast, Plan, plan
+from smoothsynth.pipeline.terminal import as_text
+from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.accounting.charges import Charge
+    from smoothsynth.queries.measurement import Measurement
+    from smoothsynth.schema import Schema
+
+
+_FEWEST_POINTS, _MOST_POINTS = 1024, 4096
+_KERNEL_WIDTHS = (2.0, 4.0, 10.0)
+
+
+def forecast(plan: Plan) -> tuple[Forecast, ...]:
+    """Predict the error of typical queries; noise is one standard deviation.
+
+    Later stages look at rows through what earlier ones will have released; here they look as if that were the flat density
+    within the bounds, so that the true noise is rather smaller.
+    """
+    # Twice as many points as features, so that what is unseen is not fitted away.
+    looked_at = _looked_at(plan)
+    count = max(_FEWEST_POINTS, min(_MOST_POINTS, 2 * sum(len(m.features) for m in looked_at)))
+    points = _even_points(count, plan.dimensions)
+    scaled = [m.evaluate(points) / m.deviations(plan.rows) for m in looked_at]
+    matrix = np.concatenate(scaled, axis=1)
+    matrix -= matrix.mean(axis=0)
+    # c = N^-1 Phi' (Phi N^-1 Phi' / k + I)^-1 f / k  with N the noise variances: as many unknowns as points.
+    system = matrix @ matrix.T / count
+    system[np.diag_indices(count)] += 1.0
+    queries = _typical_queries(points)
+    centred = np.stack([values - values.mean() for _, values in queries], axis=1)
+    solved = np.linalg.solve(system, centred)
+    coefficients = matrix.T @ solved / count
+    unseen = np.sqrt(np.mean((centred - matrix @ coefficients) ** 2, axis=0))
+    noise = np.linalg.norm(coefficients, axis=0)
+    return tuple(Forecast(name, float(noise[i]), float(unseen[i])) for i, (name, _) in enumerate(queries))
+
+
+def _looked_at(plan: Plan) -> list[Measurement]:
+    """Return what is measured, through the views that a model would make that knows nothing but the schema.
+
+    Shapes of pairs are left out: they are many, and tell little of typical queries.
+    Where bounds or levels have yet to be found, the schema has no coordinates to look at; then all is looked at straight.
+    """
+    stages = [(look, m) for look, m in zip(plan.looks, plan.measurements, strict=True) if look != "waves"]
+    if not plan.adaptive or plan.discovery is not None:
+        return [m for _, m in stages]
+    model = empty_model(plan.schema)
+    return [replace(m, view=model.look(look, m, plan.rows)) for look, m in stages]
+
+
+def plan_text(plan: Plan) -> str:
+    """Write a plan as a table that a statistician can read."""
+    return as_text(plan_view(plan), width=100)
+
+
+def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    """Return a plan as something that rich can print."""
+    from rich.console import Group
+    from rich.table import Table
+
+    measured = Table(title="What is measured", title_justify="left")
+    # What is measured is told in words and takes the room that is left, also where there are only 80 columns.
+    measured.add_column("moments")
+    for heading, most in (("features", None), ("mechanism", 9), ("noise (sd)", 10), ("cost", 12)):
+        measured.add_column(heading, justify="right", max_width=most)
+    for found in () if plan.discovery is None else plan.discovery.charges:
+        rows = f"{found.deviation / (1 if found.delta else FULL_WEIGHT):,.0f} rows"
+        measured.add_row(found.purpose, f"{found.coordinates:,}", found.mechanism, rows, cost_of(found))
+    for m in plan.measurements:
+        low, high = np.min(m.deviations(plan.rows)), np.max(m.deviations(plan.rows))
+        spread = f"{low:.4f}" if high < low * 1.001 else f"{low:.4f} to {high:.4f}"
+        for found in m.charges[:-1]:
+            blur = f"{found.deviation / (plan.rows * FULL_WEIGHT):.4f}"
+            measured.add_row(found.purpose, f"{found.coordinates:,}", found.mechanism, blur, cost_of(found))
+        charge = m.charge()
+        measured.add_row(m.purpose, f"{charge.coordinates:,}", m.mechanism, spread, cost_of(charge))
+    if plan.subspace is not None:
+        charge = plan.subspace.charge()
+        cost = cost_of(charge)
+        noise = charge.deviation / (plan.rows * FULL_WEIGHT)
+        for _ in range(plan.subspace.iterations):
+            measured.add_row(charge.purpose, f"{charge.coordinates:,}", charge.mechanism, f"{noise:.4f}", cost)
+    errors = Table(title="Expected error of typical questions", title_justify="left")
+    errors.add_column("question (the mean over rows of ...)")
+    errors.add_column("from noise (sd)", justify="right")
+    errors.add_column("unseen spread (sd)", justify="right")
+    for f in plan.forecast():
+        errors.add_row(f.query, f"{f.noise:.4f}", f"{f.unseen:.4f}")
+    delta = f", delta {plan.budget.delta:g}" if plan.budget.delta else " (pure)"
+    head = (
+        f"Plan: {plan.rows:,} rows x {len(plan.schema.names)} columns, epsilon {plan.budget.epsilon:g}{delta}, "
+        f"protecting {'one row' if plan.rows_per_person == 1 else f'{plan.rows_per_person} rows of one person'}."
+    )
+    tail = (
+        f"Rows: {plan.candidate_count:,} {plan.candidates} candidates, {plan.fit} weights, "
+        f"{plan.synthetic_rows:,} synthetic rows. Method: {plan.method}, focus: {plan.focus}. No data was read."
+    )
+    notes = [] if plan.discovery is None else ["", *plan.discovery.sentences(plan.rows)]
+    if plan.budget.delta:
+        notes += ["", _delta_note(plan)]
+    known = [one_line(f"Constraint: {text}") for text in plan.schema.constraints]
+    return Group(head, *known, "", measured, *notes, "", errors, "", tail)
+
+
+def _delta_note(plan: Plan) -> str:
+    """Say what delta means for this plan, and whether it is small enough."""
+    epsilon, rarely = plan.budget.epsilon, exceeding_probability(plan.charges, plan.budget.epsilon)
+    said = f"Odds about a row may exceed e^{epsilon:g} : 1 with a probability of up to about {rarely:.1g}."
+    if not rarely:
+        said = "All noise is pure: this plan needs no delta, and spends none."
+    if plan.budget.delta <= MOST_DELTA / plan.rows:
+        return said
+    advice = f"delta should be at most 1/(100 rows), {MOST_DELTA / plan.rows:.1g} for {plan.rows:,} rows"
+    return f"{said} It is larger than advised: {advice}."
+
+
+def cost_of(charge: Charge) -> str:
+    """Say what a charge costs, in the fewest words."""
+    if charge.epsilon is None:
+        return f"multiplier {charge.multiplier:.4g}"
+    return f"epsilon {charge.epsilon:g}" + (f", delta {charge.delta:g}" if charge.delta else "")
+
+
+def _even_points(count: int, dimensions: int) -> NDArray[np.float64]:
+    """Return a fixed low-discrepancy set: the additive recurrence of square roots of primes, in [-1, 1]^d."""
+    steps = np.sqrt(_primes(dimensions)) % 1.0
+    return 2.0 * ((np.arange(1, count + 1)[:, None] * steps) % 1.0) - 1.0
+
+
+def _primes(count: int) -> NDArray[np.float64]:
+    primes: list[int] = []
+    number = 2
+    while len(primes) < count:
+        if all(number % p for p in primes if p * p <= number):
+            primes.append(number)
+        number += 1
+    return np.array(primes, dtype=np.float64)
+
+
+def _typical_queries(points: NDArray[np.float64]) -> list[tuple[str, NDArray[np.float64]]]:
+    one = points[:, 0]
+    queries = [
+        ("one column (its mean, in units of half its range)", one),
+        ("a kernel of width 1 on one column", np.exp(-((one - 0.3) ** 2) / 2.0)),
+    ]
+    if points.shape[1] > 1:
+        queries.append(("the product of two columns", one * points[:, 1]))
+    squares = np.sum((points - 0.25) ** 2, axis=1)
+    for width in _KERNEL_WIDTHS:
+        name = f"a kernel of width {width:g} on all {points.shape[1]} columns"
+        queries.append((name, np.exp(-squares / (2.0 * width**2))))
+    return queries
+
+
+def needed_epsilon(schema: Schema, rows: int, target: float, **choices: Any) -> float | None:
+    """Return the smallest epsilon at which the noise of every typical query is at most `target`; None beyond 100."""
+    return _smallest(lambda epsilon: plan(schema, rows, epsilon=epsilon, **choices), target, low=1e-3, high=100.0)
+
+
+def needed_rows(schema: Schema, target: float, **choices: Any) -> int | None:
+    """Return the smallest number of rows at which the noise of every typical query is at most `target`."""
+    least = int(choices.get("rows_per_person", 1))
+    found = _smallest(lambda rows: plan(schema, int(rows), **choices), target, low=max(2, least), high=MOST_ROWS)
+    return None if found is None else int(found) + 1
+
+
+def _smallest(make: Callable[[float], Plan], target: float, *, low: float, high: float) -> float | None:
+    """Bisect on a logarithmic scale for the least value whose plan keeps the noise of typical queries below."""
+    if not (isinstance(target, (int, float)) and 0.0 < target < 1.0):
+        raise PlanError(f"A target error must be a number between 0 and 1, not {target!r}.")
+
+    def reached(value: float) -> bool:
+        made = make(value)
+        # Where private bounds would not be found, nothing is reached.
+        found = made.discovery is None or made.discovery.needed <= made.rows
+        return found and max(f.noise for f in made.forecast()) <= target
+
+    if not reached(high):
+        return None
+    while high > low * 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high

@@ -1,0 +1,364 @@
+"""A release: the synthetic rows, the noisy moments behind them and the receipt; written as a folder (loading/ reads it).
+
+Nothing in it is private: it is made of public facts and of what came through `private/measure.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth._files import write_whole
+from smoothsynth._runtime import VERSION
+from smoothsynth.accounting.charges import Budget, Charge, compose
+from smoothsynth.errors import ReleaseError
+from smoothsynth.queries.measurement import MOST_ROWS, NoisyMoments
+from smoothsynth.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pandas
+    import polars
+    import pyarrow
+    from numpy.typing import NDArray
+
+    from smoothsynth.answer.estimate import Estimate
+    from smoothsynth.answer.statistics import Bin, Regression
+    from smoothsynth.discovery.search import Found
+    from smoothsynth.methods.paper import NoisySubspace
+
+
+FORMAT = 1
+NEIGHBOURS = (
+    "Two tables are neighbours if they have the same number of rows and differ in one row; "
+    "the number of rows is public."
+)
+ROWS_FILE, MOMENTS_FILE, RECEIPT_FILE, CSV_FILE, REPORT_FILE = (
+    "synthetic.parquet",
+    "moments.json",
+    "receipt.json",
+    "synthetic.csv",
+    "report.html",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was promised, what was spent on what, and how the rows were made."""
+
+    schema: Schema
+    rows: int
+    rows_per_person: int
+    budget: Budget
+    charges: tuple[Charge, ...]
+    method: str
+    candidates: str
+    fit: str
+    converged: bool
+    outcome: str
+    seed: int | None
+    synthetic_rows: int
+    version: str
+
+    @property
+    def spent(self) -> Budget:
+        """What all charges cost together."""
+        return compose(self.charges, delta=self.budget.delta)
+
+    @property
+    def ours(self) -> bool:
+        """Whether it says that this version of the software wrote it."""
+        return self.version == VERSION
+
+    def promise(self) -> str:
+        """State the guarantee in words."""
+        delta = f" and delta = {self.budget.delta:g}" if self.budget.delta else ""
+        unit = "one row" if self.rows_per_person == 1 else f"one person (up to {self.rows_per_person} rows)"
+        return (
+            f"This release is differentially private with epsilon = {self.budget.epsilon:g}{delta} for {unit}. "
+            f"{NEIGHBOURS} A rerun on the same data spends again."
+        )
+
+    def in_words(self, charge: Charge) -> str:
+        """Say what a charge was for, with the number of rows it protects together if that is not one."""
+        several = f" All figures are for up to {self.rows_per_person} rows replaced together."
+        return charge.sentence() + (several if self.rows_per_person > 1 else "")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for receipt.json."""
+        spent = self.spent
+        return {
+            "format": FORMAT,
+            "software": f"smoothsynth {self.version}",
+            "promise": self.promise(),
+            "neighbours": NEIGHBOURS,
+            "rows": self.rows,
+            "rows_per_person": self.rows_per_person,
+            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
+            "spent": {"epsilon": spent.epsilon, "delta": spent.delta},
+            "charges": [{**charge.as_dict(), "in_words": self.in_words(charge)} for charge in self.charges],
+            "method": self.method,
+            "candidates": self.candidates,
+            "fit": {"method": self.fit, "converged": self.converged, "outcome": self.outcome},
+            "synthetic_rows": self.synthetic_rows,
+            "seed": self.seed,
+            "schema": self.schema.facts(),
+        }
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> Receipt:
+        """Read what `as_dict` wrote."""
+        return cls(
+            schema=Schema.from_facts(facts["schema"]),
+            rows=_whole(facts["rows"]),
+            rows_per_person=_whole(facts["rows_per_person"]),
+            budget=Budget(facts["budget"]["epsilon"], facts["budget"]["delta"]),
+            charges=tuple(Charge.from_dict(charge) for charge in facts["charges"]),
+            method=facts["method"],
+            candidates=facts["candidates"],
+            fit=facts["fit"]["method"],
+            converged=facts["fit"]["converged"],
+            outcome=facts["fit"]["outcome"],
+            seed=facts["seed"],
+            synthetic_rows=_whole(facts["synthetic_rows"]),
+            version=facts["software"].removeprefix("smoothsynth "),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A synthetic table that anyone may see, with its noisy moments and its receipt.
+
+    `earlier` are the moments of the release whose views this one kept (docs/federated.md); they were charged there. `found`
+    are the noisy counts from which private bounds and levels follow, if the schema asked for some.
+    """
+
+    table: pyarrow.Table
+    moments: tuple[NoisyMoments, ...]
+    receipt: Receipt
+    subspace: NoisySubspace | None = None
+    earlier: tuple[NoisyMoments, ...] = ()
+    found: Found | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema of the rows."""
+        return self.receipt.schema
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Return the synthetic rows as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the synthetic rows as a pandas frame."""
+        return self.table.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the synthetic rows as a polars frame."""
+        import polars
+
+        return polars.from_arrow(self.table)
+
+    def to(self, frame: Any) -> Any:
+        """Return the synthetic rows as the same kind of frame as `frame`, of whatever library (docs/adapters.md)."""
+        from smoothsynth.adapters.frames import like
+
+        return like(frame, self.table)
+
+    def unit_rows(self) -> NDArray[Any]:
+        """Return the synthetic rows as points of the cube."""
+        return self.schema.to_unit({name: self.table[name] for name in self.schema.names})
+
+    def answer(
+        self,
+        question: Callable[[Mapping[str, NDArray[Any]]], Any] | str,
+        *,
+        columns: Sequence[str] | None = None,
+        confidence: float = 0.95,
+    ) -> Estimate:
+        """Answer a smooth question on the synthetic rows, with an interval for the private rows (docs/answers.md).
+
+        release.answer(lambda t: np.exp(-((t["age"] - 50) / 10) ** 2), columns=["age"])
+        release.answer("avg(exp(-power((age-50)/10, 2)))")
+        """
+        from smoothsynth.answer.answer import answer
+
+        return answer(self, question, columns=columns, confidence=confidence)
+
+    def mean(self, column: str, *, confidence: float = 0.95) -> Estimate:
+        """Return the mean of a column, with its interval."""
+        from smoothsynth.answer.statistics import mean
+
+        return mean(self, column, confidence=confidence)
+
+    def covariance(self, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
+        """Return the covariance of two columns, with its interval."""
+        from smoothsynth.answer.statistics import covariance
+
+        return covariance(self, first, second, confidence=confidence)
+
+    def correlation(self, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
+        """Return the correlation of two columns, with its interval."""
+        from smoothsynth.answer.statistics import correlation
+
+        return correlation(self, first, second, confidence=confidence)
+
+    def quantile(self, column: str, q: float, *, confidence: float = 0.95) -> Estimate:
+        """Return the q-quantile of a column, with its interval."""
+        from smoothsynth.answer.statistics import quantile
+
+        return quantile(self, column, q, confidence=confidence)
+
+    def histogram(self, column: str, *, bins: int | Sequence[float] = 10, confidence: float = 0.95) -> tuple[Bin, ...]:
+        """Return the shares of rows in bins, each with its interval."""
+        from smoothsynth.answer.statistics import histogram
+
+        return histogram(self, column, bins=bins, confidence=confidence)
+
+    def regress(self, target: str, *, on: Sequence[str], confidence: float = 0.95) -> Regression:
+        """Return the least-squares regression of a column on others, each coefficient with its interval."""
+        from smoothsynth.answer.statistics import regress
+
+        return regress(self, target, on=on, confidence=confidence)
+
+    def sample(
+        self, rows: int, *, where: Mapping[str, Any] | Callable[[Any], Any] | None = None, seed: int | None = None
+    ) -> pyarrow.Table:
+        """Draw more rows from the model of the release, or such as fit: `where={"sex": "f", "age": (50, 60)}`."""
+        from smoothsynth.pipeline.sample import sample
+
+        return sample(self, rows, where=where, seed=seed)
+
+    def sql(self, query: str) -> pyarrow.Table:
+        """Answer one SELECT over the table `synthetic` on DuckDB; `sum(weight())` counts in private rows."""
+        from smoothsynth.answer.sql import sql
+
+        return sql(self, query)
+
+    def write(self, path: str | Path, *, csv: bool = False, force: bool = False) -> Path:
+        """Write the release folder, whole or not at all; an existing one only with `force`."""
+        with write_whole(path, force=force) as folder:
+            self.write_files(folder, csv=csv)
+        return Path(path)
+
+    def write_files(self, folder: Path, *, csv: bool = False) -> None:
+        """Write the files of the release into a folder that `write_whole` prepared."""
+        write_rows(self.table, folder / ROWS_FILE)
+        if csv:
+            self._warn_of_formulas()
+            write_csv(self.table, folder / CSV_FILE)
+        measured = moments_document(self.moments, self.subspace, found=self.found, earlier=self.earlier)
+        _write_json(folder / MOMENTS_FILE, measured)
+        self._write_page(folder)
+        hashes = {file.name: sha256(file) for file in sorted(folder.iterdir())}
+        _write_json(folder / RECEIPT_FILE, {**self.receipt.as_dict(), "sha256": hashes})
+
+    def _warn_of_formulas(self) -> None:
+        from smoothsynth.pipeline.stored_rows import columns_with_formulas
+
+        if found := columns_with_formulas(self.schema):
+            words = (
+                f"A spreadsheet takes text in {CSV_FILE} for formulas (column {', '.join(map(repr, found)):.200}). Values "
+                "are written as they are: levels must be read back as such. Before you publish the file, see whether they "
+                "belong there; whoever opens it in a spreadsheet has to import these columns as text."
+            )
+            warnings.warn(words, UserWarning, stacklevel=4)
+
+    def _write_page(self, folder: Path) -> None:
+        try:
+            page = self.page(folder)
+        # Its budget is spent: a release is not lost for its page.
+        except Exception as error:
+            warnings.warn(f"The page of the release could not be drawn: {error}", RuntimeWarning, stacklevel=2)
+        else:
+            _write_text(folder / REPORT_FILE, page)
+
+    def page(self, folder: Path) -> str:
+        """Draw the page of the release whose rows and moments are in a folder."""
+        from smoothsynth.report.contents import contents, file_hashes
+        from smoothsynth.report.page import render
+
+        return render(contents(self, file_hashes(folder)))
+
+    def __repr__(self) -> str:
+        delta = f", delta={self.receipt.budget.delta:g}" if self.receipt.budget.delta else ""
+        return (
+            f"<Release: {self.table.num_rows:,} synthetic rows x {len(self.schema.names)} columns, "
+            f"epsilon={self.receipt.budget.epsilon:g}{delta}>"
+        )
+
+    def _repr_html_(self) -> str:
+        from smoothsynth.report.notebook import release_html
+
+        return release_html(self)
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def moments_document(
+    moments: Sequence[NoisyMoments],
+    subspace: NoisySubspace | None,
+    *,
+    found: Found | None,
+    earlier: Sequence[NoisyMoments],
+) -> dict[str, Any]:
+    """Return plain values for moments.json."""
+    document: dict[str, Any] = {"format": FORMAT, "moments": [m.as_dict() for m in moments]}
+    if subspace is not None:
+        document["subspace"] = subspace.as_dict()
+    if found is not None:
+        document["found"] = found.as_dict()
+    if earlier:
+        document["earlier"] = [m.as_dict() for m in earlier]
+    return document
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """Return the one text that a JSON file of a release has for its values."""
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_script_data(document: Mapping[str, Any]) -> str:
+    """Write JSON that cannot end the element it stands in, whatever the names of columns are."""
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def write_rows(table: pyarrow.Table, place: Any) -> None:
+    """Write synthetic.parquet to a path or a binary stream: the same bytes for the same rows and version of Arrow."""
+    from pyarrow import parquet
+
+    parquet.write_table(table, place, compression="zstd")
+
+
+def write_csv(table: pyarrow.Table, place: Any) -> None:
+    """Write synthetic.csv to a path or a binary stream: the same bytes for the same rows and version of Arrow."""
+    from pyarrow import csv
+
+    csv.write_csv(table, place)
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    _write_text(path, as_text(document))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _whole(value: int) -> int:
+    if not 1 <= value <= MOST_ROWS:
+        raise ReleaseError(f"A count in the receipt must be a whole number from 1 to {MOST_ROWS:,}; one is not.")
+    return value

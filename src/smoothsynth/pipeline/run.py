@@ -1,0 +1,245 @@
+"""The method on one page; the only module that sees both sides of the wall."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from smoothsynth._runtime import VERSION
+from smoothsynth.accounting.ledger import Ledger, LedgerFile
+from smoothsynth.errors import PlanError
+from smoothsynth.model.contradictions import remarks
+from smoothsynth.model.sampling import generator
+from smoothsynth.model.synthesis import Synthesis, rows_of_model, synthesise
+from smoothsynth.pipeline.plan import Plan, check_choices, plan, plan_found
+from smoothsynth.pipeline.release import Receipt, Release
+from smoothsynth.pipeline.rounds import Stages
+from smoothsynth.private.discover import check_engine, discover, measure_subspace
+from smoothsynth.private.engines import open_engine, read_address
+from smoothsynth.private.measure import measure
+from smoothsynth.private.sites.keys import check_new, read_key
+from smoothsynth.private.sites.store import Keeping, Kept, Owner, Store
+from smoothsynth.private.table import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from smoothsynth.accounting.charges import Charge
+    from smoothsynth.accounting.ledger import Reservation
+    from smoothsynth.discovery.search import Found
+    from smoothsynth.methods.paper import NoisySubspace
+    from smoothsynth.private.sealed import Engine
+    from smoothsynth.private.table import Table
+    from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.schema import Schema
+
+    Progress = Callable[[str, int, int | None], None]
+
+
+def release(
+    data: Any,
+    *,
+    schema: Schema,
+    epsilon: float,
+    delta: float = 0.0,
+    seed: int | None = None,
+    method: str = "auto",
+    progress: Progress | None = None,
+    ledger: str | Path | None = None,
+    label: str = "",
+    engine: str | Engine | None = None,
+    cluster: str | None = None,
+    memory: str | int | None = None,
+    keep: str | Path | None = None,
+    key: str | Path | None = None,
+    **choices: Any,
+) -> Release:
+    """Make a differentially private synthetic table of `data`.
+
+    `data` is a pandas or polars frame, an Arrow table, a path to CSV or Parquet, or a frame of Spark or Dask, whose
+    rows stay on their cluster. `delta=0` means pure epsilon. `seed` seeds the drawing of rows, never the noise.
+    `ledger` names the file with the total budget of the data set (docs/ledger.md); the release is recorded there,
+    under `label`, before any noise is drawn. `engine="spark"` or `"dask"` lets the cluster at the address `cluster` (by
+    default the one in use) read a path. `memory`, such as "512MB", bounds what the local engine holds at once, whatever
+    the size of the table (docs/scaling.md). `keep` names a file for the exact sums, sealed for the owner of `key`, to
+    which `update` can add new rows later (docs/federated.md). The other choices are those of `plan`.
+    """
+    # Misuse surfaces first: nothing is spent on a release that cannot be made.
+    check_seed(seed)
+    budget = check_choices(schema, epsilon=epsilon, delta=delta, method=method, **choices)
+    owner = None if keep is None else _owner(keep, key)
+    file = None if ledger is None else LedgerFile(ledger)
+    if file is not None:
+        file.read().refuse_release(budget, rows_per_person=choices.get("rows_per_person", 1))
+    summing = open_engine(engine, data, cluster=cluster, memory=memory)
+    table = open_table(read_address(data, summing), schema, memory=memory)
+    del data  # a crash reporter that shows the names of a frame shall not find the rows here
+    planned = plan(schema, table.rows, epsilon=epsilon, delta=delta, method=method, **choices)
+    if owner is not None and planned.subspace is not None:
+        raise PlanError("The sums of the paper's subspace iteration cannot be kept. Choose other candidates.")
+    if planned.discovery is not None:
+        planned.discovery.refuse(table.rows)
+        check_engine(planned.discovery, summing)
+    upon = None if file is None else _reserve(planned, file, label)
+    spending = Ledger(planned.budget, planned=planned.charges, upon=upon)
+    found = None
+    if planned.discovery is not None:
+        found = discover(table, planned.discovery, engine=summing, ledger=spending, progress=progress)
+        planned = plan_found(planned, found.schema(), **choices)
+        table = table.seen_as(planned.schema)
+        if upon is not None:
+            upon.plan_further(planned.charges[len(found.charges) :])
+    settings: dict[str, Any] = {"seed": seed, "progress": progress, "ledger": spending, "found": found}
+    if owner is None:
+        return carry_out(planned, table, engine=summing, **settings)
+    keeping = Keeping(summing)
+    made = carry_out(planned, table, engine=keeping, **settings)
+    owner.keep(_store(planned, made, keeping))
+    return made
+
+
+def check_seed(seed: int | None) -> None:
+    """Refuse what cannot seed the drawing of rows."""
+    generator(seed)
+
+
+def carry_out(
+    planned: Plan,
+    table: Table,
+    *,
+    engine: Engine,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    ledger: Ledger | None = None,
+    earlier: Sequence[NoisyMoments] = (),
+    found: Found | None = None,
+) -> Release:
+    """Measure what the plan says, fit, draw rows, and write the receipt; keep the views of `earlier` moments, if given."""
+    ledger = Ledger(planned.budget, planned=planned.charges) if ledger is None else ledger
+    stages = Stages.of(planned, earlier=earlier)
+    while (seen := stages.next) is not None:
+        noisy = measure(table, seen, engine=engine, ledger=ledger, progress=_stage(progress, seen.purpose))
+        stages = stages.after(noisy)
+    subspace = _subspace(planned, table, engine=engine, ledger=ledger, seed=seed)
+    return finish(stages, ledger.charges, subspace=subspace, seed=seed, progress=progress, found=found)
+
+
+def finish(
+    stages: Stages,
+    charges: Sequence[Charge],
+    *,
+    subspace: NoisySubspace | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    found: Found | None = None,
+) -> Release:
+    """Fit and draw rows once all is measured; costs nothing."""
+    planned, moments = stages.planned, stages.moments
+    if planned.modelled:
+        made = rows_of_model(planned.schema, stages.model, planned.synthetic_rows, seed=seed)
+    else:
+        made = _weighed(planned, moments, subspace, seed=seed, progress=_fit_stage(progress))
+    return _release(stages, charges, subspace, made=made, seed=seed, found=found)
+
+
+def _weighed(
+    planned: Plan,
+    moments: Sequence[NoisyMoments],
+    subspace: NoisySubspace | None,
+    *,
+    seed: int | None,
+    progress: Callable[[int, int | None, str], None] | None,
+) -> Synthesis:
+    """Draw candidates and weigh them by all moments: the paper's way, and that of a chosen fit."""
+    return synthesise(
+        planned.schema,
+        moments,
+        subspace=subspace,
+        fitted=planned.fitted,
+        levels=planned.levels,
+        candidates=planned.candidates,
+        candidate_count=planned.candidate_count,
+        fit=planned.fit,
+        rows=planned.synthetic_rows,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def _subspace(planned: Plan, table: Table, *, engine: Engine, ledger: Ledger, seed: int | None) -> NoisySubspace | None:
+    """Carry out the subspace iteration, if the plan has one, from a public random start."""
+    if planned.subspace is None:
+        return None
+    start = generator(seed).standard_normal((planned.subspace.dimensions, planned.subspace.rank))
+    return measure_subspace(table, planned.subspace, start=start, engine=engine, ledger=ledger)
+
+
+def _release(
+    stages: Stages,
+    charges: Sequence[Charge],
+    subspace: NoisySubspace | None,
+    *,
+    made: Synthesis,
+    seed: int | None,
+    found: Found | None,
+) -> Release:
+    import pyarrow
+
+    planned = stages.planned
+    rows = pyarrow.table(planned.schema.from_unit(made.points))
+    unit = planned.schema.to_unit({name: rows[name] for name in planned.schema.names})
+    said = remarks(planned.schema, stages.moments, unit)
+    receipt = Receipt(
+        schema=planned.schema,
+        rows=planned.rows,
+        rows_per_person=planned.rows_per_person,
+        budget=planned.budget,
+        charges=tuple(charges),
+        method=planned.method,
+        candidates=made.origin,
+        fit=made.fit.method,
+        converged=made.fit.converged,
+        outcome=f"{made.fit.outcome} {said}".rstrip(),
+        seed=seed,
+        synthetic_rows=planned.synthetic_rows,
+        version=VERSION,
+    )
+    return Release(rows, stages.moments, receipt, subspace, stages.earlier, found)
+
+
+def _reserve(planned: Plan, file: LedgerFile, label: str) -> Reservation:
+    """Check that the whole release fits; what comes after a search for bounds and levels is recorded after it."""
+    first = planned if planned.discovery is None else planned.discovery
+    return file.reserve(first.charges, label=label, rows_per_person=planned.rows_per_person, planned=planned.charges)
+
+
+def _owner(keep: str | Path, key: str | Path | None) -> Owner:
+    """Find out that sums cannot be kept before anything is spent."""
+    if key is None:
+        raise PlanError("Sums are kept for the owner of a key: name it too. Make one with: smoothsynth federated key")
+    check_new(keep)
+    return Owner(keep, read_key(key))
+
+
+def _store(planned: Plan, made: Release, keeping: Keeping) -> Store:
+    """Put together what a further release needs: the sums, and the plain fields of the plan."""
+    anew = {"schema", "rows", "budget", "measurements", "subspace", "synthetic_rows", "discovery"}
+    choices = {field.name: getattr(planned, field.name) for field in fields(planned) if field.name not in anew}
+    kept = Kept(planned.schema, planned.rows, choices, made.moments, made.receipt.charges, keeping.batches)
+    # Of pairs that could be chosen, only those that were are measured again.
+    return Store(kept, tuple(s.only(noisy.features) for s, noisy in zip(keeping.kept, made.moments, strict=True)))
+
+
+def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
+    if progress is None:
+        return None
+    report = progress
+    return lambda done, total: report(name, done, total)
+
+
+def _fit_stage(progress: Progress | None) -> Callable[[int, int | None, str], None] | None:
+    if progress is None:
+        return None
+    report = progress
+    return lambda step, total, _text: report("fitting", step, total)

@@ -1,0 +1,147 @@
+"""More rows of a release, all or those that fit a condition: the model learns again from the released moments.
+
+Nothing private is touched and nothing is spent: anyone who has the release can draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.errors import PlanError
+from smoothsynth.model.model import empty_model, learn_through
+from smoothsynth.model.sampling import generator
+from smoothsynth.model.synthesis import drawn_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from smoothsynth.model.model import Model
+    from smoothsynth.pipeline.release import Release
+    from smoothsynth.queries.transformation import View
+
+    Condition = Mapping[str, Any] | Callable[[pa.Table], Any]
+
+
+_FEWEST_DRAWN, _PATIENCE, _MOST_DRAWN = 4_096, 50_000, 4_000_000
+# The last few releases drawn from, with their models: releases are held, so an identity is not used again.
+_MOST_KEPT = 4
+_kept: dict[int, tuple[Release, Model]] = {}
+
+
+def sample(release: Release, rows: int, *, where: Condition | None = None, seed: int | None = None) -> pa.Table:
+    """Draw rows from the model of a release; with `where`, only such as fit.
+
+    where={"sex": "f", "age": (50, 60)} asks for a level or a value, and for a range with both ends; a function takes
+    an Arrow table and returns one truth value a row. Rows are drawn until enough fit: a condition on something
+    rarer than one row in a thousand can take long, and what the release knows of it is mostly noise.
+    """
+    import pyarrow as pa
+
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= _MOST_DRAWN:
+        raise PlanError(f"The number of rows must be a whole number from 1 to {_MOST_DRAWN:,}; found {rows!r:.40}.")
+    model, randomness = _model_of(release), generator(seed)
+    if where is None:
+        return _drawn(release, model, rows, randomness)
+    found: list[pa.Table] = []
+    have = drawn = 0
+    while have < rows:
+        wanted = max(_FEWEST_DRAWN, 2 * (rows - have)) if not have else round(1.2 * drawn * (rows - have) / have) + 64
+        if drawn >= min(_MOST_DRAWN, max(_PATIENCE, 1000 * rows)):
+            raise PlanError(
+                f"Only {have:,} of {drawn:,} rows fit the condition, and {rows:,} were asked for. "
+                "Ask for fewer rows, or widen it."
+            )
+        wanted = min(wanted, _PATIENCE)
+        table = _drawn(release, model, wanted, randomness)
+        found.append(table.filter(pa.array(_fits(table, where, release.schema.names))))
+        have, drawn = have + found[-1].num_rows, drawn + wanted
+    return pa.concat_tables(found).slice(0, rows)
+
+
+def _model_of(release: Release) -> Model:
+    """Return the model of a release, learned once as long as it is among the last few drawn from."""
+    found = _kept.get(id(release))
+    if found is None:
+        found = (release, _learned_model(release))
+        while len(_kept) >= _MOST_KEPT:
+            _kept.pop(next(iter(_kept)), None)
+        _kept[id(release)] = found
+    return found[1]
+
+
+def _learned_model(release: Release) -> Model:
+    if not any(noisy.measurement.view is not None for noisy in release.moments) and release.receipt.method != "auto":
+        raise PlanError(
+            "This release was made by weighing candidates: its rows are all there is. Use method='auto' for a model."
+        )
+    model = origin = empty_model(release.schema)
+    sources = release.earlier or release.moments
+    for noisy, source in zip(release.moments, sources, strict=True):
+        kind = look_of(noisy.measurement.view)
+        model = learn_through(model, origin, kind, noisy)
+        origin = origin.learn(kind, source) if release.earlier else model
+    return model
+
+
+def look_of(view: View | None) -> str | None:
+    """Tell a look by its view: rows cut to a length are scores, one pooled coordinate is lengths, waves, else ranks."""
+    if view is None:
+        return None
+    if view.pooled:
+        return "lengths"
+    if view.waves:
+        return "waves"
+    return "ranks" if view.radius is None else "scores"
+
+
+def _drawn(release: Release, model: Model, rows: int, randomness: np.random.Generator) -> pa.Table:  # noqa: TID251
+    import pyarrow as pa
+
+    points = drawn_rows(release.schema, model, rows, generator=randomness)
+    return pa.table(release.schema.from_unit(points))
+
+
+def _fits(table: pa.Table, where: Condition, names: tuple[str, ...]) -> NDArray[np.bool_]:
+    from smoothsynth.errors import SchemaError
+    from smoothsynth.schema import unknown_column
+
+    if not isinstance(where, Mapping):
+        found = np.asarray(where(table), dtype=bool) if callable(where) else np.zeros(())
+        if found.shape != (table.num_rows,):
+            raise PlanError(
+                'A condition must be such as {"sex": "f", "age": (50, 60)}, or a function that says of each row '
+                "whether it fits."
+            )
+        return found
+    fits = np.ones(table.num_rows, dtype=bool)
+    for name, wanted in where.items():
+        if name not in names:
+            raise SchemaError(unknown_column(name, names))
+        fits &= _column_fits(table[name], wanted)
+    return fits
+
+
+def _column_fits(column: pa.ChunkedArray, wanted: Any) -> NDArray[np.bool_]:
+    from pyarrow import compute
+
+    if wanted is None:
+        return np.asarray(compute.is_null(column))
+    if isinstance(wanted, tuple) and len(wanted) == 2:
+        found = compute.and_(compute.greater_equal(column, wanted[0]), compute.less_equal(column, wanted[1]))
+    elif isinstance(wanted, (list, set, frozenset)):
+        found = compute.is_in(column, value_set=_values(column, wanted))
+    else:
+        found = compute.equal(column, wanted)
+    return np.asarray(compute.fill_null(found, False))  # noqa: FBT003
+
+
+def _values(column: pa.ChunkedArray, wanted: Any) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(list(wanted), type=column.type)

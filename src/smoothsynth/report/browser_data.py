@@ -1,0 +1,209 @@
+"""What the browser needs to answer.
+
+What a browser needs to put the same intervals around answers as `release.answer` does, in as few bytes as it takes.
+
+The test rows, and for every measured feature its noise, its released value and its gap; how each stage saw a row.
+The page's script repeats `answer/` from these (report/page/evidence.js, answer.js).
+
+The synthetic rows as text inside the page, so that a browser can answer questions from them without a network.
+
+Rows that fit are written as doubles, bit for bit. Larger tables are rounded to 2^16 places between the bounds of each
+column, and tables larger still are thinned to every k-th row; the page says which.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.answer import answer, columns, evidence, model_interval, query, worst_case_interval
+from smoothsynth.queries.bases import LATTICE
+from smoothsynth.queries.transformation import KNOTS, evaluate_through
+from smoothsynth.report.columns import own_units
+from smoothsynth.schema.valued import to_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.pipeline.release import Release
+    from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.queries.transformation import View
+
+    Array = NDArray[np.float64]
+
+
+# Moments of the synthetic rows are taken over at most this many of them, evenly chosen; and so many at a time.
+MOST_ROWS = 100_000
+_CHUNK = 4096
+# Fine enough for intervals to one part in a million; exact below this many cells.
+_MOST_EXACT_CELLS = 60_000
+
+CONFIDENCE = 0.95
+
+
+def answering(release: Release, coordinates: Sequence[int]) -> dict[str, Any]:
+    """Return plain values for the columns with these coordinates; the page numbers them from 0."""
+    known = evidence.knowledge_of(release)
+    test = known.rows[:, coordinates].T
+    kind = "float64" if test.size <= _MOST_EXACT_CELLS else "float32"
+    points = known.points[_even(len(known.points))]
+    numbers = {c: number for number, c in enumerate(coordinates)}
+    chosen = _within(known, numbers)
+    held = [(known.stages[stage], chosen[stage]) for stage in sorted(chosen)]
+    return {
+        "settings": _settings(model_interval.joint_scale(known)),
+        "confidence": CONFIDENCE,
+        "gaussian": all(m.measurement.mechanism == "discrete gaussian" for m in release.moments),
+        "private_rows": release.receipt.rows,
+        "synthetic_rows": len(known.points),
+        "test_rows": test.shape[1],
+        "test_encoding": kind,
+        "test": _text(test.astype("<f8" if kind == "float64" else "<f4")),
+        "variances": _doubles([stage.deviations[chosen] ** 2 for stage, chosen in held]),
+        "released": _doubles([stage.values[chosen] for stage, chosen in held]),
+        "gaps": _doubles([stage.values[chosen] - _moments_of(stage.noisy, chosen, points) for stage, chosen in held]),
+        "stages": [_stage(stage, chosen, known.rows, numbers) for stage, chosen in held],
+        "pair_scales": _pair_scales(known, coordinates),
+    }
+
+
+def _settings(joint: float) -> dict[str, Any]:
+    return {
+        "relative": model_interval.RELATIVE,
+        "least": model_interval.LEAST,
+        "joint": joint,
+        "rest": max(model_interval.LEAST, joint / 2.0),
+        "rough": model_interval.OF_ROUGH,
+        "degrees": model_interval.DEGREES,
+        "pair_degrees": model_interval.PAIR_DEGREES,
+        "triple_degrees": model_interval.TRIPLE_DEGREES,
+        "open_degrees": model_interval.OPEN_DEGREES,
+        "vague": evidence.VAGUE,
+        "grid": worst_case_interval.GRID,
+        "nodes": columns.NODES,
+        "most_tail": columns.MOST_TAIL,
+        "steps": list(answer.STEPS),
+        "most_columns": query.MOST_COLUMNS,
+        "vacuous": answer.VACUOUS,
+        "most_of_all": answer.MOST_OF_ALL,
+        "knots": KNOTS,
+    }
+
+
+def _within(known: evidence.Knowledge, numbers: Mapping[int, int]) -> dict[int, list[int]]:
+    """Return the places of the features of columns that the page has, by stage."""
+    found: dict[int, list[int]] = {}
+    for stage, number in sorted(place for used, own in known.index.items() if used <= numbers.keys() for place in own):
+        found.setdefault(stage, []).append(number)
+    return found
+
+
+def _pair_scales(known: evidence.Knowledge, coordinates: Sequence[int]) -> str | None:
+    """Return how uncertain functions of each two columns are, if that is known of any two by themselves."""
+    if not known.strangeness:
+        return None
+    pairs = itertools.combinations(coordinates, 2)
+    return _doubles([np.array([model_interval.pair_scale(known, a, b) for a, b in pairs])])
+
+
+def _stage(stage: evidence.Stage, chosen: list[int], rows: Array, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Describe the chosen features of one measurement and how it looked at a row."""
+    view = stage.noisy.measurement.view
+    facts: dict[str, Any] = {"features": [_terms(stage.features[r], numbers) for r in chosen]}
+    if view is None:
+        return facts
+    # A knot is a whole number from 0 to 2^17: its upper bits, and the two lowest ones packed with those of others.
+    knots = (view.knots[list(numbers)] + LATTICE).ravel()
+    lowest = np.stack([knots >> 1 & 1, knots & 1], axis=1).astype(np.uint8)
+    facts |= {"knots": _text((knots >> 2).astype("<u2")), "bits": _text(np.packbits(lowest))}
+    facts |= {"counts": view.counts, "waves": view.waves}
+    return facts if view.radius is None else {**facts, "factors": _doubles([_factors(view, view.radius, rows)])}
+
+
+def _factors(view: View, radius: float, rows: Array) -> Array:
+    """Return by how much each row is cut short (`View.shorten`)."""
+    bent = np.stack([view.bend(c, values) for c, values in enumerate(np.rint(rows.T * LATTICE))])
+    length = np.sqrt(np.einsum("ij,ij->j", bent, bent))
+    return np.asarray(np.minimum(1.0, radius * LATTICE / np.maximum(length, 1.0)))
+
+
+def _terms(feature: Feature, numbers: Mapping[int, int]) -> list[Any]:
+    """Write a term as column, degree, column, degree, ...; a feature of one term as that term."""
+    terms = [[number for c, k in term for number in (numbers[c], k)] for term in feature.terms]
+    return terms[0] if len(terms) == 1 else terms
+
+
+def _moments_of(moments: NoisyMoments, chosen: list[int], points: Array) -> Array:
+    """Return the moments of rows, a few rows at a time: all features of all rows would not fit into memory."""
+    features, view = [moments.features[r] for r in chosen], moments.measurement.view
+    total = np.zeros(len(chosen))
+    for start in range(0, len(points), _CHUNK):
+        part = points[start : start + _CHUNK]
+        total += evaluate_through(view, features, part).sum(axis=0)
+    return total / len(points)
+
+
+def _even(rows: int) -> NDArray[np.int64]:
+    held = min(rows, MOST_ROWS)
+    return ((2 * np.arange(held) + 1) * rows) // (2 * held)
+
+
+def _doubles(arrays: list[Array]) -> str:
+    return _text(np.concatenate([np.empty(0), *arrays]).astype("<f8"))
+
+
+def _text(array: NDArray[Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+
+
+_PLACES = 2**16 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedding:
+    """Which rows and columns the page holds, how exactly, and their bytes, one column after another."""
+
+    encoding: str
+    chosen: NDArray[np.int64]
+    rows: int
+    columns: int
+    data: bytes
+
+    @property
+    def whole(self) -> bool:
+        """Whether the page holds every row to the last bit."""
+        return self.encoding == "float64" and len(self.chosen) == self.rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for the page."""
+        return {
+            "encoding": self.encoding,
+            "held": len(self.chosen),
+            "rows": self.rows,
+            "base64": base64.b64encode(self.data).decode("ascii"),
+        }
+
+
+def embed(release: Release, names: Sequence[str], *, most_bytes: int) -> Embedding:
+    """Choose the most exact form of the rows that fits into `most_bytes`, before base64, which adds a third."""
+    rows = release.table.num_rows
+    if 8 * rows * len(names) <= most_bytes:
+        chosen = np.arange(rows)
+        parts = [own_units(release, name).astype("<f8").tobytes() for name in names]
+        return Embedding("float64", chosen, rows, len(names), b"".join(parts))
+    held = min(rows, max(1, most_bytes // (2 * max(1, len(names)))))
+    # The middle row of each of `held` equal parts.
+    chosen = ((2 * np.arange(held) + 1) * rows) // (2 * held)
+    parts = []
+    for name in names:
+        column = release.schema.columns[name]
+        unit = to_unit(own_units(release, name)[chosen], column)  # type: ignore[arg-type]
+        parts.append(np.rint((unit + 1.0) / 2.0 * _PLACES).astype("<u2").tobytes())
+    return Embedding("uint16", chosen, rows, len(names), b"".join(parts))

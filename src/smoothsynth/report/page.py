@@ -1,0 +1,449 @@
+"""The page of a release, as HTML.
+
+Tables and figures of the page, as escaped HTML.
+
+The last sections of the page: what was spent, what the release cannot tell, how to cite and verify it.
+
+What the owner of the data may see beside a release: values of the private rows, for a page that is not released.
+
+What a reader must know before using the rows: cells that are no level, and released numbers that the rows contradict.
+
+The texts and tables of the page, section by section, as escaped HTML.
+
+Render the contents as one self-contained page: no network, no fonts, no frames, scripts and styles by their hash.
+
+Whatever comes from a schema is text: escaped where it is written here, and put in as text by the page's own script.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import re
+from html import escape
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from smoothsynth._runtime import VERSION
+from smoothsynth.accounting.charges import exceeding_probability
+from smoothsynth.answer.language import FUNCTIONS
+from smoothsynth.pipeline.release import as_script_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.model.contradictions import Contradiction
+    from smoothsynth.pipeline.release import Receipt
+    from smoothsynth.report.contents import Contents
+    from smoothsynth.report.questions import Question
+
+
+MINUS = "\u2212"
+
+
+def table(heads: Iterable[str], lines: Iterable[str], *, label: str, numbers: set[int]) -> str:
+    """Write a table that scrolls by itself where it is too wide; columns in `numbers` are set to the right."""
+    cells = []
+    for k, head in enumerate(heads):
+        kind = ' class="number"' if k in numbers else ""
+        cells.append(f'<th scope="col"{kind}>{escape(head)}</th>' if head else "<td></td>")
+    return (
+        f'<div class="scroll" tabindex="0" role="group" aria-label="Table: {escape(label)}"><table>'
+        f"<thead><tr>{''.join(cells)}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def figure(value: float, half: float) -> str:
+    """Write a figure to two digits of its half width."""
+    if not half > 0 or not math.isfinite(half):
+        return f"{value:.4g}"
+    decimals, size = max(0, 1 - math.floor(math.log10(half))), max(abs(value), half)
+    if decimals <= 6 and size < 1e12:
+        return f"{value:,.{decimals}f}".replace("-", MINUS)
+    digits = min(12, max(2, math.floor(math.log10(size)) - math.floor(math.log10(half)) + 2))
+    return f"{value:.{digits}g}".replace("-", MINUS)
+
+
+def count(number: int, word: str) -> str:
+    """Write a number of things, in the plural unless there is one."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+_COMMANDS = """\
+smoothsynth verify out/                     # hashes, schema, receipt, moments against rows
+sha256sum synthetic.parquet moments.json    # compare with the figures above
+smoothsynth report out/ -o again.html       # draws this page again, byte for byte"""
+
+
+def spent_intro(contents: Contents) -> str:
+    """Say how much was spent in all."""
+    receipt = contents.receipt
+    spent, budget = receipt.spent, receipt.budget
+    delta = f" and delta = {budget.delta:g}" if budget.delta else ""
+    together = "Costs of Gaussian noise add up as 1/m²." if any(c.multiplier for c in receipt.charges) else ""
+    return (
+        f"{count(len(receipt.charges), 'measurement')} of exact sums over the private rows, each released once with noise. "
+        f"Together they cost epsilon = {spent.epsilon:.6g} of {budget.epsilon:g}{delta}. {together}"
+    ).rstrip()
+
+
+def charges(contents: Contents) -> str:
+    """List the charges: what for, how many numbers, which share, which noise."""
+    lines = [
+        f'<tr><th scope="row">{escape(c.purpose)}</th><td class="number" data-label="Numbers">{c.numbers:,}</td>'
+        f'<td class="number" data-label="Share">{100 * c.share:.3g} %</td>'
+        f'<td class="number" data-label="Cost">{escape(c.cost)}</td>'
+        f"<td>{escape(c.noise)}<details><summary>In full</summary>"
+        f'<p class="words">{escape(c.in_words)}</p></details></td></tr>'
+        for c in contents.spending
+    ]
+    return table(
+        ["Measured", "Numbers", "Share", "Cost", "Noise"], lines, label="What was spent on what", numbers={1, 2, 3}
+    )
+
+
+def limits(contents: Contents) -> str:
+    """List what the release cannot tell."""
+    items = "".join(f"<div><h3>{escape(x.title)}</h3><p>{escape(x.text)}</p></div>" for x in contents.limits)
+    return f'<div class="limits">{items}</div>'
+
+
+def _constraints(texts: Sequence[str]) -> str:
+    """List what was known of the rows beforehand, and holds for the synthetic ones."""
+    if not texts:
+        return ""
+    lines = "".join(f"<li><code>{escape(text)}</code></li>" for text in texts)
+    return f"<p>Public facts that the rows were made to satisfy:</p><ul>{lines}</ul>"
+
+
+def verify(contents: Contents) -> str:
+    """Say how to cite the release, what its files are and how to check them."""
+    receipt = contents.receipt
+    lines = [
+        f'<tr><th scope="row">{escape(name)}</th><td class="hash">{escape(digest)}</td></tr>'
+        for name, digest in sorted(contents.hashes.items())
+    ]
+    rows_hash = next(iter(contents.hashes.values()), "")
+    delta = f", delta = {receipt.budget.delta:g}" if receipt.budget.delta else ""
+    cite = (
+        f"Synthetic table of {receipt.synthetic_rows:,} rows and {len(receipt.schema.names)} columns, differentially private "
+        f"with epsilon = {receipt.budget.epsilon:g}{delta}. Made with smoothsynth {receipt.version}. "
+        f"SHA-256 {rows_hash[:16]}…"
+    )
+    made = (
+        f"Method: {receipt.method}. Candidates: {receipt.candidates}. Fit: {receipt.fit}. {receipt.outcome} "
+        f"Software: smoothsynth {receipt.version}."
+    )
+    return (
+        f'<div class="columns-of-text"><div><h3>Cite</h3><p>{escape(cite)}</p></div><div><h3>How the rows were made</h3>'
+        f"<p>{escape(made)}</p>{_constraints(receipt.schema.constraints)}</div></div><h3>The files of the release</h3>"
+        + table(["File", "SHA-256"], lines, label="Hashes of the files", numbers=set())
+        + '<h3>Check it yourself</h3><pre tabindex="0" aria-label="Commands that verify the release"><code>'
+        f"{escape(_COMMANDS)}</code></pre>"
+        "<p>The receipt (receipt.json) lists every charge, and the hash of this page. Whoever holds the folder can check "
+        "that the noise fits the charges, that the charges add up to the budget and that the rows fit the moments; "
+        "nobody can check, from the release, that the noise was really random.</p>"
+    )
+
+
+NOT_FOR_RELEASE = "NOT FOR RELEASE"
+
+
+class Comparison(Protocol):
+    """Statistics of the private rows: as secret as the rows themselves."""
+
+    @property
+    def answers(self) -> Sequence[float]:
+        """The true answers to the typical questions."""
+
+    @property
+    def correlation(self) -> NDArray[np.float64]:
+        """The correlations of the private rows."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return `curves` (kernel averages of each column), `correlations` (lower half) and `answers`."""
+
+
+_MOST_LINES = 12
+
+
+def warnings(contents: Contents) -> str:
+    """Return a block for the top of the page, or nothing."""
+    blocks = _unmatched(contents.unmatched) + _contradictions(contents.contradictions)
+    return f'<div class="warning" role="note" aria-label="Warnings">{blocks}</div>' if blocks else ""
+
+
+def _unmatched(shares: Mapping[str, float]) -> str:
+    return "".join(
+        f"<p><strong>About {share:.1%} of the cells of {escape(name[:60])} are no level.</strong> The synthetic rows have a "
+        "level in their place, as often as other rows have it. With an <code>other</code> level, or as a nullable column, "
+        "those cells would have a place of their own.</p>"
+        for name, share in shares.items()
+    )
+
+
+def _contradictions(found: Sequence[Contradiction]) -> str:
+    if not found:
+        return ""
+    lines = [
+        f'<tr><th scope="row">{escape(one.about)}</th><td>{escape(one.what)}</td>'
+        f'<td class="number">{figure(one.released, one.noise)} ± {one.noise:.2g}</td>'
+        f'<td class="number">{figure(one.found, one.noise)}</td></tr>'
+        for one in found[:_MOST_LINES]
+    ]
+    more = f"<p>And {len(found) - _MOST_LINES:,} more.</p>" if len(found) > _MOST_LINES else ""
+    return (
+        "<p><strong>The rows contradict what was released.</strong> For the columns named here they differ from released "
+        "numbers by more than noise and the approximation of the fit explain. Do not use the rows for these; the released "
+        "moments are right within their noise. Values are in units of the cube, from -1 to 1.</p>"
+        + table(["Columns", "What", "Released", "In the rows"], lines, label="Contradictions", numbers={2, 3})
+        + more
+    )
+
+
+TIMES = "\u00d7"
+
+
+def texts(contents: Contents, comparison: Comparison | None) -> dict[str, str]:
+    """Return the HTML of every slot of the page that holds words."""
+    owner = comparison is not None
+    return {
+        **_head(contents, owner=owner),
+        "ask_hidden": "" if contents.shapes else " hidden",
+        "held_note": escape(_held_note(contents)),
+        "warnings": warnings(contents),
+        "language": escape(_language()),
+        "questions_intro": _questions_intro(contents, owner=owner),
+        "questions": _questions(contents.questions, comparison),
+        "columns_intro": escape(_columns_intro(contents, owner=owner)),
+        "pairs_intro": escape(_pairs_intro(contents, owner=owner)),
+        "pairs": _pairs(contents, owner=owner),
+        "spent_intro": escape(spent_intro(contents)),
+        "charges": charges(contents),
+        "limits": limits(contents),
+        "verify": verify(contents),
+        "foot": escape(f"Made by smoothsynth {contents.receipt.version}. This page loads nothing from anywhere."),
+    }
+
+
+def _language() -> str:
+    functions = ", ".join(sorted(FUNCTIONS))
+    return (
+        f"Numbers, + - * / ** and parentheses; {functions}; comparisons, and, or, not, between, "
+        "case when … then … else … end. A question with jumps is put between two smooth ones and gets a wider interval."
+    )
+
+
+def _head(contents: Contents, *, owner: bool) -> dict[str, str]:
+    receipt = contents.receipt
+    epsilon, delta, columns = receipt.budget.epsilon, receipt.budget.delta, len(receipt.schema.names)
+    headline = f"A synthetic table of {receipt.synthetic_rows:,} rows and {count(columns, 'column')}"
+    unit = "one row" if receipt.rows_per_person == 1 else f"one person ({receipt.rows_per_person} rows)"
+    banner = (
+        f'<aside class="banner" aria-label="Warning">{NOT_FOR_RELEASE}: this page shows statistics of the private rows. '
+        "Keep it where the data is kept.</aside>"
+    )
+    figures = [
+        ("private rows behind it", f"{receipt.rows:,}"),
+        (count(columns, "column").split()[1], f"{columns:,}"),
+        ("epsilon, the privacy budget", f"{epsilon:g}"),
+        ("delta", f"{delta:g}".replace("e-0", "e-")),
+        ("numbers released with noise", f"{sum(c.coordinates for c in receipt.charges):,}"),
+    ]
+    return {
+        "title": escape(f"{NOT_FOR_RELEASE} · {headline}" if owner else headline),
+        "body_class": ' class="owner"' if owner else "",
+        "banner": banner if owner else "",
+        "overline": NOT_FOR_RELEASE if owner else "Differentially private release",
+        "headline": escape(headline),
+        "lead": escape(
+            f"Made from {receipt.rows:,} private rows, so that averages of smooth functions come out nearly as they would "
+            f"on the private rows, while what anyone can learn about {unit} is bounded."
+        ),
+        "figures": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in figures),
+        "promise": escape(receipt.promise()),
+        "plain_words": escape(_plain_words(receipt, unit)),
+    }
+
+
+def _plain_words(receipt: Receipt, unit: str) -> str:
+    epsilon = receipt.budget.epsilon
+    times = f"e^{epsilon:g} = {math.exp(epsilon):.3g}" if epsilon < 20 else f"e^{epsilon:g}"
+    rarely = exceeding_probability(receipt.charges, epsilon)
+    except_for = f", except with a probability of up to about {rarely:.1g}" if rarely else ""
+    return (
+        f"Exchange {unit} of the private table for any other: everything that could be released is then at most {times} "
+        f"times more or less likely than before{except_for}. So whoever reads this page, whatever else they know, can "
+        f"become only that much surer about what {unit} says. This holds against every method, now and later."
+    )
+
+
+def _held_note(contents: Contents) -> str:
+    held = contents.rows
+    if held.whole:
+        return ""
+    some = f"all {held.rows:,}" if len(held.chosen) == held.rows else f"{len(held.chosen):,} of its {held.rows:,}"
+    return (
+        f" The table is large: this file holds {some} rows, rounded to 65,536 places "
+        "between the bounds of each column. The full answer comes from the command below each answer."
+    )
+
+
+def _questions_intro(contents: Contents, *, owner: bool) -> str:
+    percent = f"{100 * contents.questions[0].confidence:g} %" if contents.questions else "95 %"
+    text = (
+        f"Each answer is the average over the synthetic rows, with an interval that is meant to hold the answer of the "
+        f"private rows {percent} of the time. The lines span all that the answer could be by the public bounds. Paste an "
+        "expression into the explorer, or give it to "
+    )
+    real = " The last columns show the answer of the private rows." if owner else ""
+    return f"{escape(text)}<code>smoothsynth answer</code>.{real}"
+
+
+def _questions(asked: Sequence[Question], comparison: Comparison | None) -> str:
+    if not asked:
+        return "<p>There is no column of numbers without missing cells to ask about.</p>"
+    heads = ["Question", "Answer", f"{100 * asked[0].confidence:g} % interval" if asked else "Interval", ""]
+    lines = []
+    for k, q in enumerate(asked):
+        half = (q.high - q.low) / 2
+        cells = [
+            f'<th scope="row"><span class="question">{escape(q.words)}</span><code>{escape(q.expression)}</code></th>',
+            f'<td class="number" data-label="Answer">{figure(q.value, half)}</td>',
+            f'<td class="number" data-label="Interval">{figure(q.low, half)} to {figure(q.high, half)}</td>',
+            f'<td class="bar-cell" data-question="{k}"></td>',
+        ]
+        if comparison is not None:
+            truth = comparison.answers[k]
+            held = q.low <= truth <= q.high
+            cells.append(f'<td class="number real" data-label="Private rows">{figure(truth, half)}</td>')
+            inside = ("", "inside") if held else (' class="missed"', "outside")
+            cells.append('<td{} data-label="In the interval?">{}</td>'.format(*inside))
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    if comparison is not None:
+        heads += ["Private rows", "In the interval?"]
+    return table(heads, lines, label="Typical questions", numbers={1, 2, 4})
+
+
+def _columns_intro(contents: Contents, *, owner: bool) -> str:
+    total, shown = len(contents.receipt.schema.names), len(contents.shapes) + len(contents.others)
+    rest = f" {shown:,} of {total:,} columns are shown." if shown < total else ""
+    real = " Dashed: the private rows." if owner else ""
+    return (
+        "Bars: the synthetic rows. Line: the same, smoothed by a kernel. Band: where the smoothed curve of the private "
+        f"rows lies, point by point, 95 % of the time.{real} Each axis shows the range of nearly all synthetic rows.{rest}"
+    )
+
+
+def _pairs_intro(contents: Contents, *, owner: bool) -> str:
+    found = contents.correlations
+    upper = np.triu_indices(len(found.values), 1)
+    if not len(upper[0]):
+        return "There are no two columns of numbers here."
+    if not found.measured[upper].any():
+        return (
+            "No pair of columns was measured in this release, so every cell of the matrix is grey: the scatter shows how "
+            "the synthetic rows were made, not how the columns go together in the data."
+        )
+    grey = int((~found.visible)[upper].sum())
+    real = " Above the diagonal: the private rows." if owner else ""
+    return (
+        f"The matrix shows the correlations of the synthetic rows; {grey:,} of {len(upper[0]):,} pairs do not stand above "
+        f"the noise with 95 % confidence and are grey. Choose a cell, or two columns, to see the rows.{real}"
+    )
+
+
+def _pairs(contents: Contents, *, owner: bool) -> str:
+    if len(contents.shapes) < 2:
+        return ""
+    found = contents.correlations
+    shown = found.strongest(6)
+    names = [shape.name for shape in contents.shapes]
+    visible = [pair for pair in shown if found.visible[pair]]
+    buttons = "".join(
+        f'<li><button type="button" data-pair="{i} {j}">{escape(names[i])} {TIMES} {escape(names[j])} '
+        f"({found.values[i, j]:+.2f})</button></li>".replace("-0.", f"{MINUS}0.")
+        for i, j in visible
+    )
+    strongest = f'<ul class="strongest" aria-label="Strongest pairs">{buttons}</ul>' if visible else ""
+    i, j = shown[0]
+    keys = [("key", "positive"), ("key-negative", "negative"), ("key-muted", "below the noise, or not measured")]
+    legend = "".join(
+        f'<li><svg viewBox="0 0 20 12" aria-hidden="true"><rect class="{kind}" width="20" height="12"></rect></svg>'
+        f"{word}</li>"
+        for kind, word in keys
+    )
+    halves = " Below the diagonal: synthetic rows; above it: private rows." if owner else ""
+    return (
+        f'<div class="pair-layout"><div><h3>Rows of a pair</h3><div class="pair-choice">'
+        f'<div><label for="pair-x">Across</label><select id="pair-x" data-chosen="{i}"></select></div>'
+        f'<div><label for="pair-y">Up</label><select id="pair-y" data-chosen="{j}"></select></div></div>{strongest}'
+        '<canvas id="scatter" role="img" aria-label="Scatter of the synthetic rows"></canvas>'
+        '<p class="caption" id="pair-caption"></p></div>'
+        '<div><h3>Correlations</h3><canvas id="matrix" role="img" aria-label="Correlation matrix"></canvas>'
+        f'<ul class="legend">{legend}</ul><p class="caption" id="matrix-caption">Point at a cell to read it.{halves}</p>'
+        "</div></div>"
+    )
+
+
+SCRIPTS = (
+    "rows.js",
+    "algebra.js",
+    "expression.js",
+    "evaluate.js",
+    "knowledge.js",
+    "answer.js",
+    "charts.js",
+    "explorer.js",
+    "page.js",
+)
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+
+
+def render(contents: Contents, comparison: Comparison | None = None) -> str:
+    """Return the page; with a comparison it is the owner's variant, marked NOT FOR RELEASE everywhere."""
+    style = _asset("page.css")
+    script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
+    slots = {
+        **texts(contents, comparison),
+        "version": escape(VERSION),
+        "style": style,
+        "style_hash": _hash(style),
+        "script": script,
+        "script_hash": _hash(script),
+        "data": as_script_data(_data(contents, comparison)),
+    }
+    # One pass: what is put in is never looked at again.
+    return _SLOT.sub(lambda slot: slots[slot[1]], _asset("page.html"))
+
+
+def _data(contents: Contents, comparison: Comparison | None) -> dict[str, Any]:
+    return {
+        "columns": [shape.as_dict() for shape in contents.shapes],
+        "others": [column.as_dict() for column in contents.others],
+        "rows": contents.rows.as_dict(),
+        "correlations": _half(contents.correlations.values),
+        "noise": [None if value == float("inf") else value for value in _half(contents.correlations.noise)],
+        "questions": [question.as_dict() for question in contents.questions],
+        "shares": [charge.share for charge in contents.spending],
+        "answering": dict(contents.answering),
+        "private": None if comparison is None else comparison.as_dict(),
+    }
+
+
+def _half(matrix: Any) -> list[float]:
+    """Return what is below the diagonal of a symmetric matrix, row by row, to five digits."""
+    return [float(f"{matrix[i, j]:.5g}") for i in range(len(matrix)) for j in range(i)]
+
+
+def _asset(name: str) -> str:
+    return (resources.files("smoothsynth.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

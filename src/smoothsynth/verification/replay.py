@@ -1,0 +1,152 @@
+"""Show that the views, and the rows, follow from released numbers alone.
+
+The model learns again from the released moments. If each view is what the model would have chosen by then, no look at
+private rows went into it; if the rows are what the model draws with the seed of the receipt, none went into them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothsynth.errors import PlanError
+from smoothsynth.model.model import empty_model, learn_through
+from smoothsynth.model.sampling import generator
+from smoothsynth.model.synthesis import rows_of_model
+from smoothsynth.pipeline.sample import look_of
+from smoothsynth.queries.bases import LATTICE
+from smoothsynth.schema.encoding import as_numbers
+from smoothsynth.verification.check import Check
+
+if TYPE_CHECKING:
+    from smoothsynth.model.model import Model
+    from smoothsynth.queries.measurement import Measurement
+    from smoothsynth.queries.transformation import View
+    from smoothsynth.verification.folder import Evidence
+
+
+# Other processors round other last digits; the knots they lead to differ by a step or two of 65,536.
+_CLOSE = 16
+# What rows of the model have on average moves farther, if one of them is drawn otherwise.
+_EXPECTED = LATTICE // 50
+_NEAR = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The model after all releases, how many views it chose, and the largest knot difference of them (lattice steps).
+
+    `offered` is the largest difference, in such steps, of what was expected of pairs of columns before some were chosen.
+    """
+
+    model: Model
+    views: int
+    farthest: int
+    strange: int | None
+    offered: int = 0
+
+
+def replay(evidence: Evidence) -> Replay:
+    """Let the model learn from the moments in order; stop at a view that it would not have chosen."""
+    # Views may be kept from an earlier release: then they follow from its moments, which the folder holds too.
+    model = origin = empty_model(evidence.schema)
+    views, farthest, offered = 0, 0, 0
+    for i, (noisy, source) in enumerate(
+        zip(evidence.moments, evidence.earlier or evidence.moments, strict=True), start=1
+    ):
+        view = noisy.measurement.view
+        kind = look_of(view)
+        if view is not None:
+            difference = _difference(view, origin.look(kind, source.measurement, source.rows))
+            views, farthest = views + 1, max(farthest, difference)
+            offered = max(offered, _unexpected(origin, source.measurement))
+            if difference > _CLOSE or offered > _EXPECTED:
+                return Replay(model, views, farthest, i, offered)
+        if evidence.modelled or any(m.measurement.view is not None for m in evidence.moments):
+            model = learn_through(model, origin, kind, noisy)
+            origin = origin.learn(kind, source) if evidence.earlier else model
+    return Replay(model, views, farthest, None, offered)
+
+
+def check_replay(evidence: Evidence) -> list[Check]:
+    """Replay once; then look at the views, and at the rows."""
+    replayed = replay(evidence)
+    views = _check_views(evidence, replayed)
+    return [views] if "rows" in evidence.unreadable else [views, _check_reproduction(evidence, replayed)]
+
+
+def _check_views(evidence: Evidence, replayed: Replay) -> Check:
+    """Say whether every view is what the model chooses that learned from the earlier releases."""
+    if replayed.strange is not None:
+        words = f"Measurement {replayed.strange} looks at rows in a way that does not follow from earlier releases"
+        differ = f"knots differ by {replayed.farthest:,} of {LATTICE:,}"
+        differ += f", what is expected of pairs by {replayed.offered:,}" if replayed.offered else ""
+        return Check("views", "failed", f"{words} ({differ}).")
+    if evidence.subspace is not None and evidence.facts["seed"] is not None:
+        shape = evidence.subspace.start.shape
+        if not np.array_equal(generator(evidence.facts["seed"]).standard_normal(shape), evidence.subspace.start):
+            return Check("views", "failed", "The subspace iteration does not start where the seed of the receipt says.")
+    if evidence.subspace is not None and evidence.facts["seed"] is None:
+        return Check(
+            "views", "note", "There is no seed, so nobody can tell where the subspace iteration got its start."
+        )
+    if not replayed.views:
+        return Check("views", "passed", "All measurements look at the rows as they are.")
+    which = "The one view" if replayed.views == 1 else f"Each of {replayed.views} views"
+    which += " (those of an earlier release, whose moments are in the folder)" if evidence.earlier else ""
+    if replayed.farthest or replayed.offered:
+        most = max(replayed.farthest, replayed.offered)
+        words = f"{which} is close to what follows from earlier releases: knots differ by at most {most}"
+        return Check("views", "warning", f"{words} of {LATTICE:,}, as they may on another kind of machine.")
+    return Check("views", "passed", f"{which} is exactly what follows from earlier releases.")
+
+
+def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
+    """Draw the rows again from the moments and the seed, and compare: informative, a difference is a warning."""
+    name, seed = "reproduction", evidence.facts["seed"]
+    if seed is None:
+        return Check(name, "note", "There is no seed in the receipt: rows cannot be drawn again, only compared above.")
+    if not evidence.modelled:
+        return Check(
+            name, "note", "Rows that were weighed among candidates are not drawn again; they were compared above."
+        )
+    if replayed.strange is not None:
+        return Check(name, "note", "Rows were not drawn again, since the views do not follow from earlier releases.")
+    made = rows_of_model(evidence.schema, replayed.model, evidence.facts["synthetic_rows"], seed=seed)
+    drawn = evidence.schema.from_unit(made.points)
+    table, exact, near = evidence.table, 0, 0
+    for column, facts in evidence.schema.columns.items():
+        stated, again = as_numbers(facts, table[column]), as_numbers(facts, drawn[column])
+        exact += int(np.count_nonzero((stated == again) | (np.isnan(stated) & np.isnan(again))))
+        near += int(np.count_nonzero(np.isclose(stated, again, rtol=_NEAR, equal_nan=True)))
+    total = table.num_rows * table.num_columns
+    if exact == total:
+        return Check(
+            name, "passed", f"All {total:,} values were drawn again from the moments and the seed, to the bit."
+        )
+    words = f"Drawn again from the moments and the seed, {exact / total:.1%} of {total:,} values are equal and "
+    words += f"{near / total:.1%} within 1e-6."
+    return Check(name, "passed" if near == total else "warning", words)
+
+
+def _unexpected(origin: Model, stated: Measurement) -> int:
+    """Return the largest difference of what was expected of pairs before some were chosen, in steps of the lattice."""
+    if stated.choice is None or stated.choice.expected is None:
+        return 0
+    try:
+        chosen = origin.offer(stated).choice
+    except PlanError:
+        # A pair that was known already is not among those that can be chosen.
+        return 2 * LATTICE
+    if chosen is None or chosen.expected is None:
+        raise AssertionError("a choice is offered with what is expected")
+    return int(np.abs(stated.choice.expected - chosen.expected).max())
+
+
+def _difference(stated: View, chosen: View | None) -> int:
+    """Return the largest difference of knots, or more than any if the views are of different kinds."""
+    if chosen is None or stated.knots.shape != chosen.knots.shape or stated.kind != chosen.kind:
+        return 2 * LATTICE + 1
+    return int(np.abs(stated.knots - chosen.knots).max())

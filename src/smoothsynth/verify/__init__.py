@@ -1,6 +1,0 @@
-"""Check a release folder from outside: what a third party does who trusts neither the folder nor its receipt."""
-
-from smoothsynth.verify.check import Check, Verification
-from smoothsynth.verify.verify import verify
-
-__all__ = ["Check", "Verification", "verify"]
