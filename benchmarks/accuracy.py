@@ -26,7 +26,7 @@ from benchmarks.accuracy_page import as_page
 from benchmarks.accuracy_summary import OURS, Facts, Line, arrange, budget_table, paper_ratios, peer_ratios
 from benchmarks.baselines import BASELINES, PRIVATE_BASELINES
 from benchmarks.metrics import SIGMAS, TARGETS, Judge, explained_by_real
-from smoothsynth.paper.datasets import NAMES, DataSet, available, data_folder
+from smoothsynth.paper.reproduction import NAMES, DataSet, available, data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

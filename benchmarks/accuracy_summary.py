@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from benchmarks.metrics import SIGMAS
-from smoothsynth.paper.printed import DELTA
-from smoothsynth.paper.printed_tables import DATA_SETS, printed_table
+from smoothsynth.paper.printed import DATA_SETS, DELTA, printed_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -27,7 +27,7 @@ from benchmarks.mixed import CATEGORIES, NUMBERS, SCHEMA, people
 from smoothsynth.answer.answer import Asked, between
 from smoothsynth.answer.evaluate import exact
 from smoothsynth.answer.language import parse
-from smoothsynth.paper.datasets import available, data_folder
+from smoothsynth.paper.reproduction import available, data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

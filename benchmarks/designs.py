@@ -24,7 +24,7 @@ from smoothsynth.methods import adaptive_rounds as gaussian
 from smoothsynth.methods.layout import FOCUSES, Focus
 from smoothsynth.model import transformations as looks
 from smoothsynth.model.synthesis import rows_of_model
-from smoothsynth.paper.datasets import DataSet, available, data_folder
+from smoothsynth.paper.reproduction import DataSet, available, data_folder
 from smoothsynth.pipeline.plan import plan
 from smoothsynth.pipeline.rounds import Stages
 from smoothsynth.queries.measurement import NoisyMoments

@@ -22,9 +22,9 @@ from rich.table import Table
 
 from benchmarks.metrics import SIGMAS
 from smoothsynth.accounting.charges import gaussian_multiplier
-from smoothsynth.paper.datasets import available, data_folder
-from smoothsynth.paper.printed_tables import printed_table
+from smoothsynth.paper.printed import printed_table
 from smoothsynth.paper.queries import answers, random_queries, worst_errors
+from smoothsynth.paper.reproduction import available, data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

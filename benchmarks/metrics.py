@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.paper.datasets import DataSet
+    from smoothsynth.paper.reproduction import DataSet
 
     Points = NDArray[np.float64]
     Query = Callable[[Points], Points]

@@ -10,7 +10,7 @@ import numpy as np
 import smoothsynth as ss
 from benchmarks.metrics import SIGMAS, Judge
 from smoothsynth.demo import DATA, SCHEMA
-from smoothsynth.paper.printed_tables import printed_table
+from smoothsynth.paper.printed import printed_table
 
 OUTPUT = Path(__file__).parent.parent / "docs" / "images" / "smooth-questions.svg"
 COLUMN, WIDTH, ROUNDS = "worst_radius", 3.0, 5

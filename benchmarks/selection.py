@@ -20,7 +20,7 @@ from rich.table import Table
 
 from smoothsynth.accounting.charges import gaussian_multiplier
 from smoothsynth.model.copula import denoise
-from smoothsynth.paper.datasets import available, data_folder
+from smoothsynth.paper.reproduction import available, data_folder
 
 EPSILON, DELTA, SHARE = 1.0, 1e-10, 0.48
 SHORT, CLIP, MEANS, STRONG = 0.6, 2.5, 1.3, 0.3

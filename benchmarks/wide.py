@@ -27,7 +27,7 @@ from benchmarks.kinds import table_of
 from benchmarks.metrics import Judge
 from benchmarks.ratios import MEASURES
 from smoothsynth.answer.evidence import set_in_copula
-from smoothsynth.paper.datasets import available, data_folder
+from smoothsynth.paper.reproduction import available, data_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -28,7 +28,7 @@ def main() -> None:
 
     for name in ("add_cube_noise", "add_laplace_noise", "add_gaussian_noise"):
         setattr(noise, name, watched(getattr(noise, name)))
-    from smoothsynth.cli import main as command_line
+    from smoothsynth.cli.main import main as command_line
 
     command_line()
 

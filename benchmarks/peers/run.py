@@ -20,7 +20,7 @@ from benchmarks.peers.bins import from_bins, to_bins
 from benchmarks.peers.environments import PEERS, PYTHON, InstallError, Peer, python_of
 from benchmarks.peers.process import Ending, run_limited
 from smoothsynth.accounting.charges import gaussian_multiplier
-from smoothsynth.paper.datasets import available, data_folder
+from smoothsynth.paper.reproduction import available, data_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,7 +22,7 @@ def reference() -> str:
     """Return the sections of all commands."""
     from typer.main import get_command
 
-    from smoothsynth.cli import app
+    from smoothsynth.cli.main import app
 
     return "\n".join(section(path, command) for path, command in commands(get_command(app), "smoothsynth"))
 

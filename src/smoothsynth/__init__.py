@@ -25,7 +25,6 @@ from smoothsynth.errors import (
     SmoothsynthError,
     StudyError,
 )
-from smoothsynth.paper.theory import theory
 from smoothsynth.pipeline.load import load
 from smoothsynth.pipeline.plan import Plan, plan
 from smoothsynth.pipeline.release import Receipt, Release
@@ -36,6 +35,7 @@ from smoothsynth.verification import Check, Verification, verify
 
 if TYPE_CHECKING:
     from smoothsynth.adapters.scikit_learn import Synthesizer as Synthesizer
+    from smoothsynth.paper.theory import theory as theory
 
 __all__ = [
     "Boolean",
@@ -77,6 +77,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "theory":
+        from smoothsynth.paper.theory import theory
+
+        return theory
     # scikit-learn is optional, and slow to import.
     if name != "Synthesizer":
         raise AttributeError(f"module 'smoothsynth' has no attribute {name!r}")

@@ -5,7 +5,7 @@ import stat
 import pytest
 from typer.testing import CliRunner
 
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import LedgerFile
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 from smoothsynth.errors import DataError, EngineError, PlanError
 from smoothsynth.private.engines.dask import DaskEngine, open_engine
 from smoothsynth.private.engines.local import LocalEngine

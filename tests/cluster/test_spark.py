@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import LedgerFile
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 from smoothsynth.errors import DataError, PlanError
 from smoothsynth.private.engines import partial as pieces
 from smoothsynth.private.engines.local import LocalEngine

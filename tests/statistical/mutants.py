@@ -23,9 +23,12 @@ import smoothsynth as ss
 from smoothsynth.accounting import ledger
 from smoothsynth.accounting.charges import compose
 from smoothsynth.accounting.ledger import Ledger
-from smoothsynth.audit import adaptive, choosing, found, mechanisms, releases
+from smoothsynth.audit import mechanisms, releases
+from smoothsynth.audit import releases as adaptive
+from smoothsynth.audit import releases as choosing
+from smoothsynth.audit import releases as found
 from smoothsynth.audit.case import Case, Finding
-from smoothsynth.audit.pairs import EDGE, pair
+from smoothsynth.audit.neighbours import EDGE, pair
 from smoothsynth.audit.run import examine_all
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, on_lattice
@@ -345,7 +348,7 @@ def attack(mutant: Mutant) -> Finding:
 def main():
     from rich.console import Console
 
-    from smoothsynth.audit.show import as_terminal_table
+    from smoothsynth.audit.run import as_terminal_table
 
     findings = [attack(mutant) for mutant in MUTANTS]
     named = [

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from smoothsynth.audit import found, mechanisms, printed, releases, run
-from smoothsynth.audit.pairs import pair
+from smoothsynth.audit import mechanisms, releases, run
+from smoothsynth.audit import releases as found
+from smoothsynth.audit.neighbours import pair
+from smoothsynth.paper import audit_cases as printed
 from smoothsynth.pipeline.run import release
 
 spec = importlib.util.spec_from_file_location("mutants", Path(__file__).with_name("mutants.py"))

@@ -12,7 +12,7 @@ import pytest
 import smoothsynth as ss
 from smoothsynth import federated as fed
 from smoothsynth.accounting.ledger import LedgerFile
-from smoothsynth.federated import verbs
+from smoothsynth.federated import coordinator as verbs
 from smoothsynth.private.sites.envelope import taken_apart
 from smoothsynth.private.sites.keys import read_key
 from smoothsynth.private.sites.protocol import read_request, write_request

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.adapters.sdv_dates import iso_dates
+from smoothsynth.adapters.sdv import iso_dates
 from smoothsynth.schema.texts import level_key, level_text, text_of
 
 TEXTS = [

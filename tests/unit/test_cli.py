@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 
 SENTINEL = "8675309.125"
 
@@ -179,7 +179,7 @@ def interrupted(process):
 def test_ctrl_c_leaves_nothing(schema_file, tmp_path):
     path = tmp_path / "long.csv"
     path.write_text("age,income,visits\n" + "30,5,3\n" * 3_000_000)
-    command = [sys.executable, "-c", "from smoothsynth.cli import main; main()", "release", str(path),
+    command = [sys.executable, "-c", "from smoothsynth.cli.main import main; main()", "release", str(path),
                "-s", str(schema_file), "-e", "1", "-o", str(tmp_path / "out")]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 20

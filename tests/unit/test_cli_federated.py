@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import LedgerFile
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 
 OUTSIDE, INSIDE = "8675309.125", "47.11235813"
 

@@ -9,7 +9,7 @@ import smoothsynth as ss
 from smoothsynth.accounting.charges import compose, gaussian_sigma
 from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.accounting.statement import rounded_down, rounded_up
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 
 
 def run(*arguments):

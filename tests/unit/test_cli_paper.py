@@ -1,8 +1,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from smoothsynth.cli import app
-from smoothsynth.paper.datasets import data_folder
+from smoothsynth.cli.main import app
+from smoothsynth.paper.reproduction import data_folder
 
 HAVE_DATA = (data_folder() / "wdbc.csv.gz").is_file()
 

@@ -12,7 +12,7 @@ from pyarrow import csv, parquet
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 from smoothsynth.model.marginal_moments import public_values
 from smoothsynth.pipeline.release import sha256
 from smoothsynth.schema.constraints import PublicMoment, Relation, parse_constraint

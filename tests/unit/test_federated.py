@@ -14,8 +14,8 @@ import pytest
 import smoothsynth as ss
 from smoothsynth import federated as fed
 from smoothsynth.accounting.ledger import LedgerFile
-from smoothsynth.federated import folder as folders
-from smoothsynth.federated import verbs
+from smoothsynth.federated import coordinator as folders
+from smoothsynth.federated import coordinator as verbs
 from smoothsynth.private import measure as door
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.sites.answers import add_answers, table_elsewhere

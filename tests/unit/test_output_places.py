@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import LedgerFile
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
 
@@ -150,7 +150,7 @@ def test_sums_are_refused_before_anything_is_read_or_charged(schema, ledger, tmp
 
 
 def test_noise_of_a_round_is_not_drawn_if_it_cannot_be_written(schema, tmp_path, monkeypatch):
-    from smoothsynth.federated import verbs
+    from smoothsynth.federated import coordinator as verbs
 
     table = pa.table({name: [1.0] * 30 for name in schema.names})
     for name in ("coordinator", "north"):
@@ -188,7 +188,7 @@ def test_a_draft_is_refused_before_the_table_is_read(tmp_path):
 def test_the_folder_of_the_paper_is_made_first(command, tmp_path, monkeypatch):
     monkeypatch.setattr("smoothsynth.paper.tables.run", lambda *_args, **_kwargs: pytest.fail("it ran"))
     monkeypatch.setattr("smoothsynth.paper.rates.run_rates", lambda **_: pytest.fail("it ran"))
-    monkeypatch.setattr("smoothsynth.paper.datasets.available", lambda _folder, names: ({"wdbc": None}, []))
+    monkeypatch.setattr("smoothsynth.paper.reproduction.available", lambda _folder, names: ({"wdbc": None}, []))
     (tmp_path / "file").write_text("")
     result = run("paper", command, "--quick", "-o", tmp_path / "file")
     assert result.exit_code == 1

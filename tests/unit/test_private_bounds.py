@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import LedgerFile
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 from smoothsynth.discovery.bounds import ROUNDS
 from smoothsynth.pipeline import run as pipeline
 from smoothsynth.pipeline.release import sha256

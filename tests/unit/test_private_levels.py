@@ -251,7 +251,7 @@ def test_another_accountant_agrees_with_the_sum():
 def test_a_ledger_shows_the_delta_of_a_charge(tmp_path):
     from typer.testing import CliRunner
 
-    from smoothsynth.cli import app
+    from smoothsynth.cli.main import app
 
     file = LedgerFile.create(tmp_path / "l", ss.Budget(20.0, 1e-6))
     file.charge(LevelsMeasurement("x", 1.0, 6e-7).charge())

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth import report
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 from smoothsynth.report.browser_data import embed
 from smoothsynth.report.columns import shapes
 from smoothsynth.report.contents import contents, file_hashes, spending

@@ -26,7 +26,7 @@ import smoothsynth as ss
 from smoothsynth._files import write_whole
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import Ledger, LedgerFile
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 from smoothsynth.pipeline import run as pipeline
 from smoothsynth.private import measure as door
 from smoothsynth.private.engines.kernel import Kernel

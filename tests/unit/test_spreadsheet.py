@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 from smoothsynth.pipeline.stored_rows import columns_with_formulas, is_formula
 
 FORMULA = '=HYPERLINK("http://example.org","x")'

@@ -20,9 +20,8 @@ from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.statistics import Regression
-from smoothsynth.cli import app
-from smoothsynth.commands import progress_bar
-from smoothsynth.pipeline.terminal import as_text, visible
+from smoothsynth.cli.main import app
+from smoothsynth.pipeline.terminal import as_text, progress_bar, visible
 
 MARKUP = "o[red]q[/]:smile:"
 # An escape sequence, a title with a bell, the one-character form of ESC [, a mark of direction.
@@ -174,7 +173,7 @@ def test_no_command_prints_what_a_terminal_obeys_or_takes_a_name_for_markup(name
 
 @pytest.mark.parametrize(("release", "code"), [("OUT", 0), ("HARMED", 3)])
 def test_a_small_encoding_does_not_change_the_verdict(release, code, place):
-    command = [sys.executable, "-c", "from smoothsynth.cli import main; main()", "verify"]
+    command = [sys.executable, "-c", "from smoothsynth.cli.main import main; main()", "verify"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     ran = subprocess.run([*command, place[release]], env=environment, capture_output=True, check=False)
     assert ran.returncode == code, ran.stderr

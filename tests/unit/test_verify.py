@@ -12,7 +12,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 from smoothsynth.model.contradictions import remarks
 from smoothsynth.pipeline.release import as_text, sha256
 from smoothsynth.verification.charges import gaussian_delta_by_integral

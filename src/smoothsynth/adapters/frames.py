@@ -1,6 +1,10 @@
-"""Whatever frame comes in, the same kind goes out (narwhals); and NumPy arrays.
+"""Frames of any kind in, and the same kind out.
+
+Whatever frame comes in, the same kind goes out (narwhals); and NumPy arrays.
 
 What is kept of a frame is its kind, never the frame: it may hold private rows, or a query that leads to them.
+
+Any number of rows from any release: post-processing of what was released, so it costs nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.errors import DataError
+from smoothsynth.errors import DataError, PlanError
+from smoothsynth.model.sampling import generator, systematic
+from smoothsynth.pipeline.sample import sample
 from smoothsynth.schema.cells import arrow_of
 
 if TYPE_CHECKING:
@@ -19,7 +25,9 @@ if TYPE_CHECKING:
     import pyarrow
     from numpy.typing import NDArray
 
+    from smoothsynth.pipeline.release import Release
     from smoothsynth.schema import Schema
+
 
 ARRAY = "numpy"
 EAGER = ("pandas", "polars", "pyarrow", "modin", "cudf")
@@ -145,3 +153,18 @@ def _narwhals() -> Any:
             "Run: pip install 'smoothsynth[narwhals]'"
         ) from None
     return narwhals
+
+
+def draw(release: Release, rows: int | np.integer[Any], *, seed: int | None = None) -> pyarrow.Table:
+    """Draw new rows from the model of a release.
+
+    Where rows were weighed among candidates there is no model: then the released rows are repeated, each floor(m/n) or
+    ceil(m/n) times, since the tools that ask here expect any number of rows.
+    """
+    wanted = int(rows) if isinstance(rows, np.integer) else rows
+    receipt, count = release.receipt, release.table.num_rows
+    if (receipt.candidates, receipt.fit) == ("model", "maximum entropy"):
+        return sample(release, wanted, seed=seed)
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+        raise PlanError(f"The number of rows must be a whole number from 1 on; found {wanted!r:.40}.")
+    return release.table.take(systematic(np.full(count, 1.0 / count), wanted, generator=generator(seed)))

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from smoothsynth.adapters import frames
-from smoothsynth.adapters.drawing import draw
+from smoothsynth.adapters.frames import draw
 from smoothsynth.errors import DataError, SchemaError
 from smoothsynth.pipeline.run import release
 from smoothsynth.schema import WHY_PUBLIC, Number, Schema

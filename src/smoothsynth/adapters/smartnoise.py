@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.adapters import frames
-from smoothsynth.adapters.drawing import draw
+from smoothsynth.adapters.frames import draw
 from smoothsynth.errors import DataError, PlanError, ReleaseError, SchemaError
 from smoothsynth.pipeline.run import release
 from smoothsynth.schema import WHY_PUBLIC, Schema

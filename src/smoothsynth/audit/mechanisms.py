@@ -9,10 +9,9 @@ import numpy as np
 
 from smoothsynth.accounting.charges import Budget, gaussian_multiplier
 from smoothsynth.accounting.ledger import Ledger
-from smoothsynth.audit import likelihood, low_bits
-from smoothsynth.audit.case import Case
-from smoothsynth.audit.claim import Claim, claim_of
-from smoothsynth.audit.pairs import EDGE, pair, worst_pair
+from smoothsynth.audit import neighbours
+from smoothsynth.audit.case import Case, Claim, claim_of
+from smoothsynth.audit.neighbours import EDGE, pair, worst_pair
 from smoothsynth.errors import SmoothsynthError
 from smoothsynth.methods.adaptive_rounds import FREE_SQUARE
 from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, orthonormal
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.accounting.charges import Charge
     from smoothsynth.audit.case import Looks
-    from smoothsynth.audit.pairs import Pair
+    from smoothsynth.audit.neighbours import Pair
     from smoothsynth.private.sealed import SealedSums
     from smoothsynth.private.table import Table
     from smoothsynth.queries.bases import Feature
@@ -74,8 +73,8 @@ def noise_case(mechanism: str, move: Sequence[int], *, epsilon: float, share: fl
             drawn = noise.add_gaussian_noise(exact * count, sensitivity=sensitivity, multiplier=multiplier)
         numbers = np.array(drawn).reshape(count, len(move))
         return {
-            "numbers": np.column_stack([likelihood.losses(numbers, *centres, charge=charge), numbers]),
-            "low bits": low_bits.codes(numbers),
+            "numbers": np.column_stack([neighbours.losses(numbers, *centres, charge=charge), numbers]),
+            "low bits": neighbours.codes(numbers),
         }
 
     words = f"sums 0 / {', '.join(map(str, move))}"
@@ -86,7 +85,7 @@ def measurement_case(measurement: Measurement, tables: Pair, *, share: float = 1
     """Measure two neighbouring tables through the one door; what is claimed is what the ledger was charged."""
     budget = Budget(1e3, DELTA if measurement.multiplier is not None else 0.0)
     opened = tuple(open_table(tables.arrow(side), tables.schema) for side in (0, 1))
-    centres = tuple(likelihood.sums(measurement, tables.unit(side)) for side in (0, 1))
+    centres = tuple(neighbours.sums(measurement, tables.unit(side)) for side in (0, 1))
     engine, charge = Remembering(), measurement.charge()
 
     def once(side: int) -> tuple[Sequence[float], Ledger]:
@@ -99,8 +98,8 @@ def measurement_case(measurement: Measurement, tables: Pair, *, share: float = 1
     def draw(side: int, count: int) -> Looks:
         numbers = np.array([once(side)[0] for _ in range(count)])
         return {
-            "numbers": np.column_stack([likelihood.losses(numbers, *centres, charge=charge), numbers]),
-            "low bits": low_bits.codes(numbers),
+            "numbers": np.column_stack([neighbours.losses(numbers, *centres, charge=charge), numbers]),
+            "low bits": neighbours.codes(numbers),
         }
 
     # A table that is refused is not charged.
@@ -124,13 +123,13 @@ def subspace_case(measurement: SubspaceMeasurement, tables: Pair, *, share: floa
     def draw(side: int, count: int) -> Looks:
         released = [once(side)[0] for _ in range(count)]
         numbers = np.array([sum(one.products, ()) for one in released])
-        losses = [likelihood.subspace_loss(one, *points) for one in released]
+        losses = [neighbours.subspace_loss(one, *points) for one in released]
         eigenvalues = [one.eigenvalues() for one in released]
-        return {"numbers": np.column_stack([losses, numbers, eigenvalues]), "low bits": low_bits.codes(numbers)}
+        return {"numbers": np.column_stack([losses, numbers, eigenvalues]), "low bits": neighbours.codes(numbers)}
 
     claim = claim_of(once(0)[1].charges, delta=DELTA)
     words = f"subspace iteration: {measurement.charge().mechanism}, {measurement.iterations} products"
-    first = tuple(likelihood.product(orthonormal(start), part) for part in points)
+    first = tuple(neighbours.product(orthonormal(start), part) for part in points)
     reach = _reach(*first, charge=measurement.charge()) if measurement.iterations == 1 else None
     return Case(words, tables.words, claim, reach, draw, share)
 
@@ -271,7 +270,7 @@ def _squares(dimensions: int) -> tuple[Feature, ...]:
 
 
 def _reach(*centres: Any, charge: Charge) -> float:
-    apart = likelihood.distance(*centres, charge=charge)
+    apart = neighbours.distance(*centres, charge=charge)
     return apart if charge.multiplier is None else Claim(0.0, DELTA, charge.multiplier).of_length(apart)
 
 

@@ -1,4 +1,9 @@
-"""Run all cases and say what was found: ours must stay below their claims, the printed ones must be caught."""
+"""Run all cases of the audit, and print them.
+
+Run all cases and say what was found: ours must stay below their claims, the printed ones must be caught.
+
+A report as tables for the terminal.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +13,19 @@ import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.audit.adaptive import adaptive_cases
 from smoothsynth.audit.case import Case, Finding, examine
-from smoothsynth.audit.choosing import choosing_cases
-from smoothsynth.audit.found import found_cases
 from smoothsynth.audit.mechanisms import mechanism_cases
-from smoothsynth.audit.printed import exact_findings, printed_cases
-from smoothsynth.audit.releases import release_cases
+from smoothsynth.audit.releases import adaptive_cases, choosing_cases, found_cases, release_cases
+from smoothsynth.errors import SmoothsynthError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from rich.table import Table
+
 
 # The probability that a whole report holds any false alarm, divided evenly over its cases.
 ALPHA = 1e-6
@@ -83,7 +89,7 @@ def run(*, trials: int = TRIALS, progress: Callable[[str, int, int | None], None
                 progress("cases", len(found), count)
     return Report(
         ours=_flat([found[index] for index in range(len(ours))]),
-        printed=(*exact_findings(), *_flat([found[index] for index in range(len(ours), count)])),
+        printed=(*_brought("exact_findings"), *_flat([found[index] for index in range(len(ours), count)])),
         alpha=ALPHA,
         seconds=time.perf_counter() - started,
     )
@@ -96,7 +102,17 @@ def examine_all(cases: Sequence[Case], *, trials: int, alpha: float = ALPHA) -> 
 
 @functools.lru_cache(maxsize=1)
 def _cases() -> tuple[list[Case], list[Case]]:
-    return [*mechanism_cases(), *choosing_cases(), *adaptive_cases(), *found_cases(), *release_cases()], printed_cases()
+    return [*mechanism_cases(), *choosing_cases(), *adaptive_cases(), *found_cases(), *release_cases()], _brought(
+        "cases"
+    )
+
+
+def _brought(name: str) -> list[Any]:
+    """Return what the paper as printed brings to the audit: known to leak, it shows that leaks are found."""
+    functions = entry_points(group="smoothsynth.audit", name=name)
+    if not functions:
+        raise SmoothsynthError("The audit must have mechanisms to catch, and finds none. Install smoothsynth again.")
+    return [item for function in functions for item in function.load()()]
 
 
 def _examine(index: int, trials: int, alpha: float) -> tuple[Finding, ...]:
@@ -106,3 +122,46 @@ def _examine(index: int, trials: int, alpha: float) -> tuple[Finding, ...]:
 
 def _flat(parts: Sequence[tuple[Finding, ...]]) -> tuple[Finding, ...]:
     return tuple(finding for part in parts for finding in part)
+
+
+def as_terminal_table(
+    findings: Sequence[Finding],
+    *,
+    title: str,
+    verdicts: tuple[str, str],
+    names: tuple[str, str] = ("mechanism", "a row replaced"),
+) -> Table:
+    """Return one line for each mechanism and pair of tables: claim, reach, the bound of each look, trials.
+
+    `verdicts` are the words for a claim that stands and for one that does not.
+    """
+    from rich import box
+    from rich.table import Table
+
+    looks = tuple(dict.fromkeys(finding.look for finding in findings))
+    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(names[0], max_width=52)
+    table.add_column(names[1], max_width=40)
+    for name in ("claimed", "delta", "reach", *looks, "trials"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for lines in _by_case(findings):
+        one, bounds = lines[0], {finding.look: f"{finding.bound:.2f}" for finding in lines}
+        table.add_row(
+            one.mechanism,
+            one.pair,
+            f"{one.claimed:.2f}",
+            f"{one.delta:.0e}" if one.delta else "0",
+            "" if one.reach is None else f"{one.reach:.2f}",
+            *(bounds.get(look, "") for look in looks),
+            f"{one.trials:,}" if one.trials else "none",
+            verdicts[any(finding.exceeds for finding in lines)],
+        )
+    return table
+
+
+def _by_case(findings: Sequence[Finding]) -> list[list[Finding]]:
+    lines: dict[tuple[str, str, float], list[Finding]] = {}
+    for finding in findings:
+        lines.setdefault((finding.mechanism, finding.pair, finding.delta), []).append(finding)
+    return list(lines.values())

@@ -4,8 +4,7 @@ The coordinator starts a study; each site answers each request with a sealed fil
 noise is drawn once for all rows together.
 """
 
-from smoothsynth.federated.folder import Status, status
-from smoothsynth.federated.verbs import add, make_key, start, sums
+from smoothsynth.federated.coordinator import Status, add, make_key, start, status, sums
 from smoothsynth.private.sites.keys import fingerprint
 from smoothsynth.private.sites.protocol import Request, Site, Study
 

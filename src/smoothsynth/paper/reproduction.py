@@ -1,14 +1,26 @@
-"""The paper's mechanism as printed, on plain arrays in [-1, 1]^d: NOT PRIVATE AS PRINTED.
+"""Algorithm 2 and its ellipsoid as printed: NOT PRIVATE AS PRINTED.
+
+The noise is scaled by the largest entry of X, which is right for one changed entry of A and not for one
+changed row; the eigenvalues and the centre come from the un-noised table. For reproducing the paper only.
+Source: Jin et al., Algorithm 2, Corollary 3.5 and Theorem 3.6.
+
+The paper's mechanism as printed, on plain arrays in [-1, 1]^d: NOT PRIVATE AS PRINTED.
 
 `algorithm_1` is the theorem's mechanism on the full grid, for few columns; `accelerated` is the version of
 the paper's experiments. Both are for reproducing the printed tables on public data: the noise is floating
 point from a seeded generator with the printed scales, and no receipt is made. Source: Jin et al.,
 Algorithm 1 and section 3.4.
+
+The public data sets of the paper, read from a folder that is not part of the project.
 """
 
 from __future__ import annotations
 
+import csv
+import gzip
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -18,16 +30,80 @@ from smoothsynth.fit.candidates import grid_axis
 from smoothsynth.fit.grid import fit_grid_linear_program
 from smoothsynth.fit.linear_program import fit_linear_program
 from smoothsynth.paper import printed
-from smoothsynth.paper.mechanisms.domain import MOST_CELLS, Grid
-from smoothsynth.paper.subspace import printed_ellipsoid
+from smoothsynth.paper.mechanisms import MOST_CELLS, Grid
+from smoothsynth.paper.printed import NOT_PRIVATE, subspace_noise_scale
 from smoothsynth.queries import bases
+from smoothsynth.schema import Number, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from smoothsynth.paper.printed_tables import Candidates
+    from smoothsynth.paper.printed import Candidates
 
     Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ellipsoid:
+    """The ellipsoid {centre + sum_s z_s sqrt(lambda_s) x_s, |z| <= 1} (not private as printed)."""
+
+    centre: Array
+    directions: Array  # (dimensions, rank), orthonormal columns
+    eigenvalues: Array
+    privacy: str = field(default=NOT_PRIVATE, init=False)
+
+    def draw(self, count: int, *, generator: np.random.Generator) -> Array:
+        """Draw points uniformly and clip them to the cube (the paper does not say what it does outside)."""
+        rank = len(self.eigenvalues)
+        ball = generator.standard_normal((count, rank))
+        ball *= generator.random((count, 1)) ** (1.0 / rank) / np.linalg.norm(ball, axis=1, keepdims=True)
+        points = self.centre + (ball * np.sqrt(self.eigenvalues)) @ self.directions.T
+        clipped: Array = np.clip(points, -1.0, 1.0)
+        return clipped
+
+
+def printed_ellipsoid(
+    points: Array,
+    *,
+    rank: int,
+    iterations: int,
+    epsilon: float,
+    delta: float = 0.0,
+    generator: np.random.Generator,
+) -> Ellipsoid:
+    """Run private subspace iteration as printed (not private as printed).
+
+        A = D'D/n - mean mean',   X_0 = GS(N(0,1)^(d x k))
+        X_l = GS(A X_{l-1} + |X_{l-1}|_inf G_l),   lambda_s = sqrt(x_s' A^2 x_s)
+
+    G is Gaussian for delta > 0 and Laplace for delta = 0, with the printed scale. It is d x k: the
+    n x k of step 4 does not fit. |X|_inf is its largest entry (Hardt 2013).
+    """
+    rows, dimensions = points.shape
+    if not 1 <= rank <= dimensions or iterations < 1:
+        raise PlanError(
+            f"rank must be from 1 to {dimensions} and iterations at least 1; found {rank} and {iterations}. "
+            "Correct them."
+        )
+    scale = subspace_noise_scale(rows, dimensions, rank=rank, iterations=iterations, epsilon=epsilon, delta=delta)
+    draw = generator.normal if delta > 0.0 else generator.laplace
+    centre = points.mean(axis=0)
+    covariance = points.T @ points / rows - np.outer(centre, centre)
+    basis = _orthonormal(generator.standard_normal((dimensions, rank)))
+    for _ in range(iterations):
+        noise = draw(0.0, scale, (dimensions, rank))
+        basis = _orthonormal(covariance @ basis + np.abs(basis).max() * noise)
+    eigenvalues = np.linalg.norm(covariance @ basis, axis=0)
+    return Ellipsoid(centre, basis, eigenvalues)
+
+
+def _orthonormal(matrix: Array) -> Array:
+    """Gram-Schmidt by QR, with the signs of Gram-Schmidt (a positive diagonal of R)."""
+    q, r = np.linalg.qr(matrix)
+    signs = np.where(np.diag(r) < 0.0, -1.0, 1.0)
+    result: Array = q * signs
+    return result
+
 
 MOST_MOMENTS = 2_000
 
@@ -199,3 +275,49 @@ def _checked(points: ArrayLike) -> Array:
             "Scale the table first, for instance with scale_by_own_range on public data."
         )
     return rows
+
+
+NAMES = ("wdbc", "ctg", "pks", "crm", "pam", "pam_sub_dsads")
+LABELS = {
+    "pam": "PAM (5,934 of the paper's 20,000 rows)",
+    "pam_sub_dsads": "DSADS (stand-in for PAM, 20,000 x 40)",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataSet:
+    """A public table, its public bounds as a schema, and its rows as points of the cube."""
+
+    name: str
+    path: Path
+    schema: Schema
+    points: NDArray[np.float64]
+
+    @property
+    def label(self) -> str:
+        """How the data set is called in tables."""
+        return LABELS.get(self.name, self.name.upper())
+
+
+def data_folder(given: str | None = None) -> Path:
+    """Return the folder with the data sets: the argument, SMOOTHSYNTH_DATA, or ../shared/data."""
+    return Path(given or os.environ.get("SMOOTHSYNTH_DATA") or "../shared/data")
+
+
+def read(name: str, folder: Path) -> DataSet:
+    """Read one data set, with its public bounds (not its own range)."""
+    with (folder / f"{name}.bounds.csv").open(encoding="utf-8") as file:
+        bounds = {row["name"]: (float(row["lower"]), float(row["upper"])) for row in csv.DictReader(file)}
+    schema = Schema({column: Number(lower, upper) for column, (lower, upper) in bounds.items()})
+    path = folder / f"{name}.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        header = next(csv.reader(file))
+        values = np.loadtxt(file, delimiter=",", ndmin=2)
+    points = schema.to_unit({column: values[:, header.index(column)] for column in schema.names})
+    return DataSet(name, path, schema, points)
+
+
+def available(folder: Path, names: tuple[str, ...] = NAMES) -> tuple[list[DataSet], list[str]]:
+    """Read the data sets that are there; return the names of the others too."""
+    there = [name for name in names if (folder / f"{name}.csv.gz").is_file()]
+    return [read(name, folder) for name in there], [name for name in names if name not in there]

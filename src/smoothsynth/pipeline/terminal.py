@@ -1,4 +1,6 @@
-"""Text on its way to a terminal: names and levels are somebody else's, so none of it is read as an instruction.
+"""What every command shares: text made visible, errors in words, exit codes, progress.
+
+Text on its way to a terminal: names and levels are somebody else's, so none of it is read as an instruction.
 
 Brackets are no styles, and characters that a terminal would obey or that change how others are read (escape sequences,
 backspaces, marks of direction) are written as their numbers.
@@ -6,15 +8,21 @@ backspaces, marks of direction) are written as their numbers.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
-from typing import TYPE_CHECKING
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, ParamSpec
 
-from smoothsynth.errors import one_line
+from smoothsynth.errors import SmoothsynthError, one_line
 
 if TYPE_CHECKING:
     from typing import TextIO
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.progress import TaskID
 
 
 def visible(text: str) -> str:
@@ -65,3 +73,87 @@ class _Visible:
 
         for segment in console.render(self._content, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+P = ParamSpec("P")
+
+# 2 is typer's for a command line that it cannot read. A crash of Python gives 1 too: a refuted claim must not look like one.
+FAILED, REFUTED, INTERRUPTED = 1, 3, 130
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 could not be done, for the reason on standard error; 2 the command line is wrong; "
+    "3 refuted (verify, audit); 130 interrupted."
+)
+
+
+def in_words(command: Callable[P, None]) -> Callable[P, None]:
+    """End a command that fails as expected with one sentence on standard error and exit code 1."""
+    import typer
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _say_warning
+                command(*args, **kwargs)
+        except SmoothsynthError as error:
+            say(one_line(f"Error: {error}"), err=True)
+            raise typer.Exit(FAILED) from None
+        except KeyboardInterrupt:
+            say(
+                "Interrupted. A release is there whole or not at all; if noise was drawn, the budget is spent.",
+                err=True,
+            )
+            raise typer.Exit(INTERRUPTED) from None
+
+    return run
+
+
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print words, on standard output or standard error."""
+    import typer
+
+    typer.echo(visible(text), err=err, nl=nl)
+
+
+def say_json(document: object, *, ascii_only: bool = False) -> None:
+    """Print one JSON document."""
+    say(json.dumps(document, indent=1, ensure_ascii=ascii_only))
+
+
+def show(*renderables: RenderableType, width: int | None = None) -> None:
+    """Print tables, and lines between them, on standard output."""
+    out = screen(width=width)
+    for renderable in renderables:
+        put(renderable, out)
+
+
+def _say_warning(message: Warning | str, *_where: object, **__where: object) -> None:
+    say(one_line(f"Warning: {message}"), err=True)
+
+
+@contextlib.contextmanager
+def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """Show progress on standard error while a release is made, if somebody watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    watched = Console(stderr=True, markup=False, emoji=False)
+    if quiet or not watched.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,}{task.fields[of]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=watched, transient=True) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def report(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                of = "" if total is None else f" of {total:,}"
+                tasks[stage] = bar.add_task(stage, total=total, of=of)
+            bar.update(tasks[stage], completed=done, total=total)
+
+        yield report

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from smoothsynth.audit.bound import beta_tail, proportion_at_least, proportion_at_most
+from smoothsynth.audit.case import beta_tail, proportion_at_least, proportion_at_most
 
 COUNTS = [(0, 1), (1, 1), (0, 10), (3, 10), (10, 10), (1, 1_000), (999, 1_000), (123_456, 187_500), (7, 10**7)]
 ALPHAS = [0.3, 0.05, 1e-3, 1e-8, 1e-12]

@@ -4,7 +4,7 @@ import pytest
 from scipy.stats import norm
 
 from smoothsynth.accounting.charges import gaussian_delta, gaussian_epsilon, gaussian_multiplier
-from smoothsynth.audit.claim import Claim, claim_of
+from smoothsynth.audit.case import Claim, claim_of
 from smoothsynth.queries.measurement import charge_for
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from smoothsynth.accounting.charges import gaussian_epsilon
-from smoothsynth.audit.claim import Claim
-from smoothsynth.audit.event import CHOOSING, lower_bound
+from smoothsynth.audit.case import CHOOSING, Claim, lower_bound
 
 
 @pytest.fixture

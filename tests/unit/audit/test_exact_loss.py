@@ -3,7 +3,7 @@ import math
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from smoothsynth.audit.exact_loss import laplace_epsilon_at_least
+from smoothsynth.paper.audit_cases import laplace_epsilon_at_least
 
 
 @pytest.mark.parametrize(("shift", "delta"), [(1.0, 0.1), (2.0, 1e-3), (0.5, 1e-9)])

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import dlaplace
 
-from smoothsynth.audit import likelihood, mechanisms
-from smoothsynth.audit.pairs import pair, worst_pair
+from smoothsynth.audit import mechanisms
+from smoothsynth.audit import neighbours as likelihood
+from smoothsynth.audit.neighbours import pair, worst_pair
 from smoothsynth.methods.paper import on_lattice, orthonormal
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.measure import _exact_product

@@ -1,6 +1,6 @@
 import numpy as np
 
-from smoothsynth.audit.low_bits import codes, last_bit, leaf_codes, leaves
+from smoothsynth.audit.neighbours import codes, last_bit, leaf_codes, leaves
 
 
 def test_integers_give_residues():

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from smoothsynth.audit.pairs import pair
+from smoothsynth.audit.neighbours import pair
 
 
 def test_neighbours_differ_in_the_rows_that_are_said_to_change():

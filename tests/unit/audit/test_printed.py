@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from smoothsynth.audit import printed
-from smoothsynth.paper.subspace import printed_ellipsoid
+from smoothsynth.paper import audit_cases as printed
+from smoothsynth.paper.reproduction import printed_ellipsoid
 
 
 def test_many_runs_at_once_are_algorithm_2(monkeypatch):

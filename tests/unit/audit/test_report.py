@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from smoothsynth.audit import run
 from smoothsynth.audit.case import Finding
-from smoothsynth.audit.show import as_terminal_table
-from smoothsynth.cli import app
+from smoothsynth.audit.run import as_terminal_table
+from smoothsynth.cli.main import app
 
 BELOW = Finding("noise", "0 / 1", "numbers", claimed=1.0, delta=0.0, reach=1.0, bound=0.9, trials=2_000)
 ABOVE = replace(BELOW, mechanism="printed", bound=1.9, delta=1e-6)

@@ -20,8 +20,8 @@ from benchmarks.accuracy_summary import (
 from benchmarks.baselines import BASELINES, PRIVATE_BASELINES
 from rich.progress import Progress
 
-from smoothsynth.paper.datasets import available
-from smoothsynth.paper.printed_tables import printed_table
+from smoothsynth.paper.printed import printed_table
+from smoothsynth.paper.reproduction import available
 
 SIGMAS = (2, 4, 6, 8, 10)
 EXTRA = {f"abs_{s}": 0.5 for s in SIGMAS}

@@ -9,6 +9,8 @@ import pytest
 from smoothsynth.errors import BudgetError, DataError, PlanError
 from smoothsynth.paper.mechanisms import (
     Grid,
+    chebyshev_coefficients,
+    database_count,
     laplace_answers,
     multiplicative_weights,
     query_ranges,
@@ -16,8 +18,6 @@ from smoothsynth.paper.mechanisms import (
     synopsis,
     tensor_sensitivity,
 )
-from smoothsynth.paper.mechanisms.small_databases import database_count
-from smoothsynth.paper.mechanisms.synopsis import chebyshev_coefficients
 from smoothsynth.paper.queries import answers, random_queries, values
 
 HUGE = 1e9

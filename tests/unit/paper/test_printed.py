@@ -6,8 +6,15 @@ import pytest
 
 from smoothsynth.errors import PlanError
 from smoothsynth.paper import printed
-from smoothsynth.paper.printed import basis_count, moment_noise_scale, parameters, subspace_noise_scale
-from smoothsynth.paper.printed_tables import DATA_SETS, TABLES, printed_table
+from smoothsynth.paper.printed import (
+    DATA_SETS,
+    TABLES,
+    basis_count,
+    moment_noise_scale,
+    parameters,
+    printed_table,
+    subspace_noise_scale,
+)
 
 
 def test_theorem_1_on_a_perfect_power():

@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.paper.kernel_sums import (
+from smoothsynth.paper.queries import (
     CENTRES_PER_BLOCK,
     MOST_MULTIPLICATIONS,
     ROWS_PER_BLOCK,
     ROWS_PER_TILE,
-    kernel_sums,
-)
-from smoothsynth.paper.queries import (
     GaussianMixtureQueries,
     answers,
+    kernel_sums,
     random_queries,
     single_precision_bound,
     smoothness_norm_bound,

@@ -9,23 +9,21 @@ import pytest
 
 from smoothsynth.accounting.charges import gaussian_multiplier
 from smoothsynth.errors import PlanError
-from smoothsynth.paper.rates import RatePoint, Study, fit_slope, measure_rates, run_rates
-from smoothsynth.paper.rates.cosine import CosineGrid, good_length
-from smoothsynth.paper.rates.dual_norm import smooth_distance
-from smoothsynth.paper.rates.mechanisms import contenders, equal_noise_exponent
-from smoothsynth.paper.rates.noise import (
+from smoothsynth.paper.rates import QUICK, RatePoint, Study, fit_slope, measure_rates, run_rates
+from smoothsynth.paper.rates_data import draw_table, slope_of
+from smoothsynth.paper.rates_grid import (
+    CosineGrid,
     degree_weighted_noise,
     equal_noise,
     equal_spread,
+    fit_on_simplex,
+    good_length,
     index_norms,
+    onto_simplex,
     predicted_noise,
     spread,
 )
-from smoothsynth.paper.rates.run import QUICK
-from smoothsynth.paper.rates.simplex import fit_on_simplex, onto_simplex
-from smoothsynth.paper.rates.slopes import slope_of
-from smoothsynth.paper.rates.spline_norm import SplineNorm
-from smoothsynth.paper.rates.table import draw_table
+from smoothsynth.paper.rates_mechanisms import SplineNorm, contenders, equal_noise_exponent, smooth_distance
 from smoothsynth.queries.bases import evaluate, tensor
 from smoothsynth.queries.sensitivity import l1_sensitivity
 

@@ -10,8 +10,14 @@ from smoothsynth.fit.linear_program import fit_linear_program
 from smoothsynth.paper import NOT_PRIVATE
 from smoothsynth.paper.printed import parameters
 from smoothsynth.paper.queries import answers, random_queries, worst_errors
-from smoothsynth.paper.reproduction import Choices, accelerated, algorithm_1, scale_by_own_range
-from smoothsynth.paper.subspace import Ellipsoid, printed_ellipsoid
+from smoothsynth.paper.reproduction import (
+    Choices,
+    Ellipsoid,
+    accelerated,
+    algorithm_1,
+    printed_ellipsoid,
+    scale_by_own_range,
+)
 
 HUGE = 1e12
 

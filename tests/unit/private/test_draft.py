@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 from smoothsynth.private.owner import draft_schema
 from smoothsynth.private.sources.cells import looks_like_cells
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import LedgerFile
-from smoothsynth.cli import app
+from smoothsynth.cli.main import app
 from smoothsynth.errors import DataError, PlanError
 from smoothsynth.private import table
 from smoothsynth.private.engines.kernel import Kernel
@@ -148,7 +148,7 @@ def large(million, tmp_path):
 
 
 _RELEASE = """
-import sys, time, smoothsynth.cli as cli
+import sys, time, smoothsynth.cli.main as cli
 from smoothsynth.private.engines.local import _Shared
 report = _Shared.report
 def loud(self, rows):

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from smoothsynth.commands import in_words, say, say_json, show
 from smoothsynth.errors import LedgerError
+from smoothsynth.pipeline.terminal import in_words, say, say_json, show
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from smoothsynth.accounting.statement import Statement
+
 
 ledger = typer.Typer(
     no_args_is_help=True,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from smoothsynth._files import why_not_beside
-from smoothsynth.commands import in_words, progress_bar, say, show
 from smoothsynth.errors import DataError, ReleaseError
+from smoothsynth.pipeline.terminal import in_words, progress_bar, say, show
 
 paper = typer.Typer(
     no_args_is_help=True,
@@ -21,14 +21,14 @@ paper = typer.Typer(
 @paper.command()
 @in_words
 def tables(
-    data: Annotated[Optional[Path], typer.Option(help="Folder with the public data sets [SMOOTHSYNTH_DATA].")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the public data sets [SMOOTHSYNTH_DATA].")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path("paper-tables"),
     quick: Annotated[
         bool, typer.Option("--quick", help="3 rounds and 1,000 queries, the four small data sets.")
     ] = False,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds to average over.")] = 20,
     queries: Annotated[int, typer.Option(min=1, help="Random queries for each sigma and round.")] = 10_000,
-    only: Annotated[Optional[list[str]], typer.Option(help="Names of data sets, such as wdbc.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Names of data sets, such as wdbc.")] = None,
 ) -> None:
     """Run the four result tables again: printed figure, as printed, correct constants, auto, baselines.
 
@@ -36,13 +36,12 @@ def tables(
 
     Example:  **smoothsynth paper tables --data DIR --quick**
     """
-    from smoothsynth.paper import datasets
-    from smoothsynth.paper.tables import run
-    from smoothsynth.paper.tables_page import as_page, as_terminal_table, result_tables
+    from smoothsynth.paper import reproduction
+    from smoothsynth.paper.tables import as_page, as_terminal_table, result_tables, run
 
-    folder = datasets.data_folder(str(data) if data else None)
-    small = tuple(name for name in datasets.NAMES if not name.startswith("pam"))
-    found, missing = datasets.available(folder, tuple(only) if only else small if quick else datasets.NAMES)
+    folder = reproduction.data_folder(str(data) if data else None)
+    small = tuple(name for name in reproduction.NAMES if not name.startswith("pam"))
+    found, missing = reproduction.available(folder, tuple(only) if only else small if quick else reproduction.NAMES)
     if not found:
         raise DataError(f"None of {', '.join(missing)} is in {folder}. Name the folder with --data.")
     for name in missing:

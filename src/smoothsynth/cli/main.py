@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,20 +11,15 @@ import typer
 
 from smoothsynth._files import why_not_new, write_whole
 from smoothsynth._runtime import VERSION
-from smoothsynth.cli_answer import answer
-from smoothsynth.cli_audit import audit
-from smoothsynth.cli_federated import federated
-from smoothsynth.cli_ledger import ledger as ledger_commands
-from smoothsynth.cli_paper import paper
-from smoothsynth.cli_report import report
-from smoothsynth.cli_update import update
-from smoothsynth.cli_verify import sql, verify
-from smoothsynth.commands import EXIT_CODES, in_words, progress_bar, say, say_json, show
+from smoothsynth.cli.federated import federated, update
+from smoothsynth.cli.inspect import answer, audit, report, sql, verify
+from smoothsynth.cli.ledger import ledger as ledger_commands
 from smoothsynth.errors import ReleaseError, SchemaError
-from smoothsynth.pipeline.terminal import never_fail_to_encode
+from smoothsynth.pipeline.terminal import EXIT_CODES, in_words, never_fail_to_encode, progress_bar, say, say_json, show
 
 if TYPE_CHECKING:
     from smoothsynth.pipeline.release import Release
+
 
 app = typer.Typer(
     add_completion=False,
@@ -36,7 +32,6 @@ app = typer.Typer(
     epilog=EXIT_CODES,
 )
 
-app.add_typer(paper, name="paper")
 app.command()(audit)
 app.command()(answer)
 app.command()(report)
@@ -45,6 +40,9 @@ app.command()(sql)
 app.add_typer(ledger_commands, name="ledger")
 app.add_typer(federated, name="federated")
 app.command()(update)
+# Rooms above this one bring their own commands: the paper's, and those of other packages.
+for brought in entry_points(group="smoothsynth.commands"):
+    app.add_typer(brought.load(), name=brought.name)
 
 SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema file: columns, types, public bounds.")]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget; smaller protects more.")]

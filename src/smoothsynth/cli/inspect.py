@@ -1,0 +1,312 @@
+"""The commands that look at a release: `verify`, `sql`, `answer`, `report`, and `audit`.
+
+The commands for whoever received a release: check it, and ask it in SQL.
+
+The command that asks a release: one question, one estimate.
+
+The command that draws the page of a release, and the owner's page that compares it with the private rows.
+
+The command that tries to catch the mechanisms leaking.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from smoothsynth._files import why_not_beside, why_not_new
+from smoothsynth.errors import ReleaseError
+from smoothsynth.pipeline.terminal import REFUTED, in_words, progress_bar, say, say_json, show, visible
+
+if TYPE_CHECKING:
+    import pyarrow
+    from rich.table import Table
+
+    from smoothsynth.answer.estimate import Estimate
+    from smoothsynth.verification.check import Verification
+
+
+FolderArgument = Annotated[Path, typer.Argument(help="The release folder.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+_SIGNS = {"passed": ("✓", "green"), "note": ("·", "dim"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
+_SHOWN = 40
+
+
+@in_words
+def verify(folder: FolderArgument, as_json: JsonOption = False) -> None:
+    """Check a release that somebody gave you, without trusting it.
+
+    Files and their hashes; rows against the schema; every sensitivity, noise scale and cost computed again from what was
+    measured, and added up in two ways; the promise against its figures; moments against rows; and whether views and rows
+    follow from the released numbers alone. The exit code is 3 if anything is refuted.
+
+    Example:  **smoothsynth verify out/**
+    """
+    from smoothsynth.verification.verify import verify as check_release
+
+    found = check_release(folder)
+    if as_json:
+        say_json(found.as_dict(), ascii_only=True)
+    else:
+        _show(found)
+    if not found.passed:
+        say(f"Error: {len(found.failures)} of {len(found.checks)} checks failed.", err=True)
+        raise typer.Exit(REFUTED)
+
+
+@in_words
+def sql(
+    folder: FolderArgument,
+    query: Annotated[str, typer.Argument(help='One SELECT over the table "synthetic".')],
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values, all rows.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the synthetic rows one SELECT, on DuckDB, which sees no files and no network.
+
+    The table is **synthetic**; **describe synthetic** shows its columns. All rows weigh the same; where there are fewer or
+    more of them than private rows, **sum(weight())** counts in private rows and **count()** in synthetic ones. Answers have
+    errors: **smoothsynth answer** gives intervals. Needs: pip install 'smoothsynth[sql]'.
+
+    Example:  **smoothsynth sql out/ "select avg(age), corr(age, visits) from synthetic"**
+
+    Example:  **smoothsynth sql out/ "select visits, sum(weight()) from synthetic group by visits order by visits" --csv**
+    """
+    from smoothsynth.answer.sql import NOTE, sql, weights_note
+    from smoothsynth.pipeline.load import load
+
+    release = load(folder)
+    answer = sql(release, query)
+    if as_csv:
+        _print_csv(answer)
+    elif as_json:
+        rows = [[_plain(value) for value in row.values()] for row in _records(answer)]
+        say_json({"columns": answer.column_names, "rows": rows})
+    else:
+        show(_table(answer))
+        if answer.num_rows > _SHOWN:
+            say(f"{answer.num_rows - _SHOWN:,} more rows; all of them with --csv or --json.")
+    say(f"Note: {NOTE}{weights_note(release)}", err=True)
+
+
+def _show(found: Verification) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=None, padding=(0, 1))
+    for check in found.checks:
+        table.add_row(Text(*_SIGNS[check.outcome]), check.name, check.sentence)
+    show(table, f"SHA-256 of the receipt: {found.fingerprint}")
+    if found.passed:
+        show(f"{found.summary} What no check can show is in docs/verify.md.")
+
+
+def _records(answer: pyarrow.Table) -> list[dict[str, Any]]:
+    """Return rows as dictionaries under numbers: a query may give two columns the same name."""
+    return list(answer.rename_columns([str(i) for i in range(answer.num_columns)]).to_pylist())
+
+
+def _table(answer: pyarrow.Table) -> Table:
+    from rich.table import Table
+
+    table = Table()
+    for name in answer.column_names:
+        table.add_column(name, overflow="fold")
+    for row in _records(answer.slice(0, _SHOWN)):
+        table.add_row(*(_text(value) for value in row.values()))
+    return table
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON has: numbers that are not finite, and dates and the like, as text."""
+    if isinstance(value, float) and value - value != 0.0:
+        return str(value)
+    return value if isinstance(value, (int, float, str, type(None))) else str(value)
+
+
+def _print_csv(answer: pyarrow.Table) -> None:
+    import csv
+
+    # A file or a pipe gets the values as they are; a terminal would obey some of them.
+    shown = visible if sys.stdout.isatty() else str
+    out = SimpleNamespace(write=lambda text: sys.stdout.write(shown(text)))
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(answer.column_names)
+    for batch in answer.to_batches(max_chunksize=10_000):
+        columns = [column.to_pylist() for column in batch.columns]
+        writer.writerows(zip(*columns, strict=True))
+
+
+@in_words
+def answer(
+    folder: Annotated[Path, typer.Argument(help="The release folder.")],
+    question: Annotated[
+        str, typer.Argument(help='Averages, such as "avg(age)"; columns by name, odd names in quotes.')
+    ],
+    confidence: Annotated[float, typer.Option("--confidence", "-c", help="How sure the interval shall be.")] = 0.95,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+) -> None:
+    """Answer a question on the synthetic rows, with an interval for what the private rows would say.
+
+    A question is made of averages **avg(...)** of arithmetic on columns: + - * /, power, exp, ln, log10, sqrt, abs, sin, cos,
+    tan, tanh, atan, erf, logistic, least, greatest. Comparisons, and, or, not, between, case, floor, ceil and
+    round may be used too: what jumps is answered between two smooth questions, with a wider interval. Levels are compared
+    with = <> in, missing values with is null; a group is named with where. Rows without a value are left out.
+
+    Example:  **smoothsynth answer out/ "avg(exp(-power((age - 50) / 10, 2)))"**
+
+    Example:  **smoothsynth answer out/ "avg(visits * cost) / avg(visits)" --confidence 0.9**
+
+    Example:  **smoothsynth answer out/ "avg(age >= 50 and age < 60)" --json**
+
+    Example:  **smoothsynth answer out/ "avg(income where region = 'A')"**, **"avg(bmi is null)"**
+
+    Example:  **smoothsynth answer out/ 'avg("blood pressure")'**
+    """
+    from smoothsynth.pipeline.load import load
+
+    found = load(folder).answer(question, confidence=confidence)
+    if as_json:
+        say_json({"question": question, **found.as_dict(), "in_words": found.in_words()})
+    else:
+        _show_answers(found)
+
+
+def _show_answers(found: Estimate) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False)
+    table.add_row("on the synthetic rows", f"{found.value:.6g}")
+    table.add_row(f"interval, {100 * found.confidence:g} %", f"{found.low:.6g} to {found.high:.6g}")
+    table.add_row("  noise", f"± {found.noise:.3g}")
+    table.add_row(f"  unseen ({found.unseen_is})", f"± {found.unseen:.3g}")
+    table.add_row("  sampling of rows", f"± {found.sampling:.3g}")
+    table.add_row("  fit, known shift", f"{found.fit + 0.0:+.3g}")
+    show(table, found.in_words())
+
+
+@in_words
+def report(
+    folder: Annotated[Path, typer.Argument(help="A release folder.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write, outside the release folder.")],
+    with_private: Annotated[
+        Optional[Path],
+        typer.Option(help="The private table: makes the owner's page, which compares and is NOT FOR RELEASE."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False,
+) -> None:
+    """Draw the page of a release again, or the owner's page that compares it with the private rows.
+
+    Every release has its page already: open report.html in its folder. The owner's page holds statistics of the
+    private rows without noise. It says so on every screen, only you can read the file, and it is not written into a
+    release folder.
+
+    Example:  **smoothsynth report out/ -o report.html**
+
+    Example:  **smoothsynth report out/ --with-private patients.csv -o for-the-owner.html**
+    """
+    from smoothsynth.pipeline.load import load
+    from smoothsynth.report.contents import contents, file_hashes
+    from smoothsynth.report.page import render
+
+    release = load(folder)
+    _check_place(output, folder, force=force)
+    said = contents(release, file_hashes(folder))
+    comparison = None
+    if with_private is not None:
+        from smoothsynth.private.owner import compare
+        from smoothsynth.report.questions import on_columns
+
+        comparison = compare(
+            with_private,
+            release.schema,
+            rows=release.receipt.rows,
+            kernels=[(shape.name, shape.centres, shape.width) for shape in said.shapes],
+            questions=[on_columns(question) for question in said.questions],
+        )
+    _write(output, render(said, comparison), mode=0o644 if comparison is None else 0o600)
+    say(f"Wrote {output}." if comparison is None else f"Wrote {output}. It is NOT FOR RELEASE.")
+
+
+def _check_place(output: Path, folder: Path, *, force: bool) -> None:
+    place = output.resolve()
+    if folder.resolve() in place.parents or (place.parent / "receipt.json").is_file():
+        raise ReleaseError(
+            f"{output} is inside a release folder, where every file is what its receipt says. Write the page elsewhere."
+        )
+    if place.is_dir():
+        raise ReleaseError(f"{output} is a folder. Name a file, such as {output / 'report.html'}.")
+    if place.exists() and not force:
+        raise ReleaseError(f"{output} exists already. Choose another name, or replace it with --force.")
+    problem = why_not_beside(output) if place.exists() and not output.is_symlink() else why_not_new(output)
+    if problem:
+        raise ReleaseError(problem)
+
+
+def _write(output: Path, text: str, *, mode: int) -> None:
+    """Write the file beside its place, readable by its owner only until it is whole."""
+    try:
+        handle, name = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.", suffix=".partial")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            Path(name).chmod(mode)
+            Path(name).replace(output)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ReleaseError(f"{output} cannot be written: {error.strerror}. Choose another place.") from None
+
+
+@in_words
+def audit(
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer trials: about a minute, weaker bounds.")] = False,
+    trials: Annotated[
+        Optional[int], typer.Option(min=1_000, help="Trials on each table [default: 10,000; with --quick 1,500].")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+) -> None:
+    """Try to catch the mechanisms leaking: lower bounds on the epsilon that they really have.
+
+    Every mechanism and the whole pipeline run thousands of times on two tables that differ in one row. What tells
+    the tables apart better than epsilon allows would disprove the claim. The paper's constants as printed are put
+    to the same test, and must be caught. Needs no data. The exit code is 3 if one of ours exceeds its claim, or if
+    a printed one escapes.
+
+    Example:  **smoothsynth audit --quick**
+    """
+    from smoothsynth.audit import run
+    from smoothsynth.audit.run import as_terminal_table
+
+    with progress_bar(quiet=as_json) as progress:
+        report = run.run(trials=trials or (run.QUICK_TRIALS if quick else run.TRIALS), progress=progress)
+    if as_json:
+        say_json(report.as_dict())
+    else:
+        title = "The paper's constants as printed: not private"
+        show(
+            as_terminal_table(report.ours, title="Ours", verdicts=("below", "ABOVE ITS CLAIM")),
+            as_terminal_table(report.printed, title=title, verdicts=("missed", "caught")),
+            width=150,
+        )
+        say(f"{len(report.ours) + len(report.printed)} bounds in {report.seconds:.0f} s; ", nl=False)
+        say(f"the probability that any of them is too high is at most {report.alpha:g} (docs/audit.md).")
+    for finding in report.exceeding:
+        say(f"Error: {finding.mechanism} shows epsilon >= {finding.bound:.3f}, above its claim.", err=True)
+    for name in report.missed:
+        say(f"Error: {name} was not caught: too few trials to show anything. Give --trials.", err=True)
+    if not report.passed:
+        raise typer.Exit(REFUTED)
