@@ -1,4 +1,4 @@
-"""Other designs of method="auto" beside the one that is built in (docs/decisions/0005).
+"""Other designs of method="auto" beside the one that is built in (docs/notes/0005).
 
     python -m benchmarks.designs [--data DIR] [--only wdbc ctg] [--designs 30] [--rounds 4] [--rows 60000] [--lengths]
 

@@ -1,4 +1,4 @@
-"""Does it pay to find the pairs that matter first? All pairs at once, beside noisily chosen ones (docs/decisions/0005).
+"""Does it pay to find the pairs that matter first? All pairs at once, beside noisily chosen ones (docs/notes/0005).
 
     python -m benchmarks.selection [--data DIR] [--rounds 5]
 

@@ -1,4 +1,4 @@
-"""Wide tables with a few pairs of columns that no copula has, and whether it pays to find them (docs/decisions/0018).
+"""Wide tables with a few pairs of columns that no copula has, and whether it pays to find them (docs/notes/0018).
 
     python -m benchmarks.wide [--only ring curve spread clusters normal dsads] [--size 20000x100] [--epsilon 1]
                               [--delta 1e-6] [--rounds 2] [--data DIR]

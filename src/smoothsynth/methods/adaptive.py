@@ -1,7 +1,7 @@
 """The design of method="auto": small releases in turn, each made in the coordinates that the earlier ones allow.
 
 Noise is then relative to the spread of the data and not to the public bounds. Shares are constants, found flat in
-trials (docs/decisions/0005); what is worth little after its noise is shrunk away by the model (synthesis/).
+trials (docs/notes/0005); what is worth little after its noise is shrunk away by the model (model/).
 """
 
 from __future__ import annotations
