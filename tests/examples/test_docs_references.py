@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 REFERENCE = re.compile(r"(?<![\w/.-])smoothsynth(?:\.[A-Za-z_]\w*)+")
 IMPORT = re.compile(r"^\s*from (smoothsynth[\w.]*) import ([\w, ]+)$", re.MULTILINE)

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def harness(*arguments):
-    command = [sys.executable, "-m", "benchmarks.faults", "--json", *map(str, arguments)]
+    command = [sys.executable, "-m", "benchmarks", "faults", "--json", *map(str, arguments)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     tallies = json.loads(ran.stdout)
     assert [text for tally in tallies for text in tally["wrong"]] == []
@@ -58,7 +58,7 @@ def test_every_kind_of_fault():
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
-    from benchmarks.fault_site import Site
+    from benchmarks.robustness.fault_site import Site
 
     site = Site(tmp_path, rows=300)
     site.run = 5
@@ -70,7 +70,7 @@ def site(tmp_path, monkeypatch):
 
 
 def judged(site, **seen):
-    from benchmarks.fault_site import Tally
+    from benchmarks.robustness.fault_site import Tally
 
     tally = Tally("test")
     site.judge(tally, **{"drawn": 2, "succeeded": True, **seen})
@@ -104,7 +104,7 @@ def test_the_judgement_notices_a_part_of_a_release(site):
 
 
 def test_the_judgement_notices_private_values(site):
-    from benchmarks.fault_site import NAME, NUMBER
+    from benchmarks.robustness.fault_site import NAME, NUMBER
 
     staging = site.work / ".out.abcdefgh.partial"
     staging.mkdir()
@@ -120,7 +120,7 @@ def test_the_judgement_notices_private_values(site):
 @pytest.mark.slow
 def test_a_ledger_that_is_charged_too_late_is_caught(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
-    from benchmarks.fault_kills import killed_charging
+    from benchmarks.robustness.fault_kills import killed_charging
 
     tally = killed_charging(tmp_path, 12, np.random.default_rng(3), early=True)
     assert tally.mismatches > 0

@@ -11,6 +11,6 @@ if ROOT not in sys.path:
 
 @pytest.fixture(scope="session")
 def releases(tmp_path_factory):
-    from benchmarks.fuzz import make_releases
+    from benchmarks.robustness.fuzz import make_releases
 
     return make_releases(tmp_path_factory.mktemp("whole"))

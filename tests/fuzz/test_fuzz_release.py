@@ -29,7 +29,7 @@ def put(folder, files):
 
 def forged(files, name, change):
     """Return the files with a change of a JSON document, and with hashes that fit."""
-    from benchmarks.fuzz import resealed
+    from benchmarks.robustness.fuzz import resealed
 
     document = json.loads(files[name])
     change(document)
@@ -45,7 +45,7 @@ def refused(folder, words="."):
 
 
 def test_whole_releases_are_read(releases, tmp_path):
-    from benchmarks.fuzz import use_release
+    from benchmarks.robustness.fuzz import use_release
 
     for files in releases:
         use_release(ss.load(put(tmp_path / "epsilon=1", files)))
@@ -185,7 +185,7 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_forged_rows_are_refused(name, releases, tmp_path):
-    from benchmarks.fuzz import resealed
+    from benchmarks.robustness.fuzz import resealed
 
     table = parquet.read_table(io.BytesIO(releases[PURE][ROWS]))
     files = resealed({**releases[PURE], ROWS: other_rows(table, TABLES[name])})
@@ -203,7 +203,7 @@ NOTES = {
 
 @pytest.mark.parametrize("name", NOTES)
 def test_what_a_file_says_to_other_programs_is_refused(name, releases, tmp_path):
-    from benchmarks.fuzz import resealed
+    from benchmarks.robustness.fuzz import resealed
 
     table = parquet.read_table(io.BytesIO(releases[PURE][ROWS]))
     content = other_rows(table, NOTES[name])
@@ -254,7 +254,7 @@ def test_paths_that_are_none(tmp_path):
 
 
 def try_damage(files, seed, folder):
-    from benchmarks.fuzz import damaged_release, use_release
+    from benchmarks.robustness.fuzz import damaged_release, use_release
 
     put(folder, damaged_release(files, np.random.default_rng(seed)))
     made, words = None, ""

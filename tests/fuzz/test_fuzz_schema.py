@@ -72,14 +72,14 @@ def refusal(action):
 
 
 def try_facts(facts):
-    from benchmarks.fuzz import use_schema
+    from benchmarks.robustness.fuzz import use_schema
 
     error = refusal(lambda: use_schema(ss.Schema.from_facts(facts)))
     assert error is None or (10 < len(str(error)) < 2_000 and error.__cause__ is None)
 
 
 def try_text(text):
-    from benchmarks.fuzz import use_schema
+    from benchmarks.robustness.fuzz import use_schema
 
     error = refusal(lambda: use_schema(ss.Schema.parse(text)))
     assert error is None or error.__cause__ is error.__context__ is None
@@ -133,7 +133,7 @@ def test_a_path_that_is_none():
 
 
 def harness(inputs, seed=1):
-    command = [sys.executable, "-m", "benchmarks.fuzz", "--inputs", str(inputs), "--seed", str(seed)]
+    command = [sys.executable, "-m", "benchmarks", "fuzz", "--inputs", str(inputs), "--seed", str(seed)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -148,7 +148,7 @@ def test_the_harness_counts():
 
 
 def test_the_harness_notices_what_is_unhandled_and_what_leaks():
-    from benchmarks.fuzz import SENTINEL, Count
+    from benchmarks.robustness.fuzz import SENTINEL, Count
 
     def leak():
         raise ss.DataError(f"found {SENTINEL}")

@@ -32,7 +32,7 @@ def csv_text(head, lines, end):
 
 
 def try_file(path):
-    from benchmarks.fuzz import use_table
+    from benchmarks.robustness.fuzz import use_table
 
     refused = None
     try:

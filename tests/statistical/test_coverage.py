@@ -13,7 +13,7 @@ from smoothsynth.answer.worst_case_interval import bounded
 
 # The benchmarks are not installed: they are found from the root of the repository, however pytest is started.
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from benchmarks.coverage import ask_count, ask_smooth, line_of, made_up
+from benchmarks.coverage.intervals import ask_count, ask_smooth, line_of, made_up
 
 RELEASES, QUESTIONS, COUNTS = 4, 40, 12
 

@@ -26,7 +26,7 @@ def release(people):
     return ss.release(people, schema=schema, epsilon=4.0, delta=1e-6, seed=2)
 
 
-# A test that may fail by chance shows little: coverage at 95 % is for benchmarks/coverage.py.
+# A test that may fail by chance shows little: coverage at 95 % is for benchmarks/coverage/intervals.py.
 SURE = 0.9999
 
 

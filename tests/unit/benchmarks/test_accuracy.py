@@ -5,8 +5,10 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from benchmarks import accuracy, accuracy_page
-from benchmarks.accuracy_summary import (
+from benchmarks.accuracy import paper as accuracy
+from benchmarks.accuracy import paper_page as accuracy_page
+from benchmarks.accuracy.baselines import BASELINES, PRIVATE_BASELINES
+from benchmarks.accuracy.paper_summary import (
     MEASURES,
     OURS,
     PAPER,
@@ -17,7 +19,6 @@ from benchmarks.accuracy_summary import (
     paper_ratios,
     peer_ratios,
 )
-from benchmarks.baselines import BASELINES, PRIVATE_BASELINES
 from rich.progress import Progress
 
 from smoothsynth.paper.printed import printed_table

@@ -3,9 +3,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from benchmarks import baselines
-from benchmarks.baselines import BASELINES, PRIVATE_BASELINES, bins, gaussian_rows, projected_histograms
-from benchmarks.metrics import correlation_error, wasserstein
+from benchmarks.accuracy import baselines
+from benchmarks.accuracy.baselines import BASELINES, PRIVATE_BASELINES, bins, gaussian_rows, projected_histograms
+from benchmarks.accuracy.metrics import correlation_error, wasserstein
 
 from smoothsynth.accounting.charges import gaussian_multiplier
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks.floor import Widths, _cube, _gaussian, floor
+from benchmarks.accuracy.floor import Widths, _cube, _gaussian, floor
 
 ROWS = np.clip(0.2 * np.random.default_rng(0).standard_t(2, (400, 5)), -1, 1)
 

@@ -1,9 +1,9 @@
-"""The made-up tables of benchmarks/kinds.py are what they are said to be, and its figures are ratios of errors."""
+"""The made-up tables of benchmarks/accuracy/kinds.py are what they are said to be, and its figures are ratios of errors."""
 
 import numpy as np
 import pytest
-from benchmarks import kinds
-from benchmarks.ratios import MEASURES
+from benchmarks.accuracy import kinds
+from benchmarks.accuracy.ratios import MEASURES
 
 
 @pytest.mark.parametrize("kind", kinds.KINDS)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from benchmarks import metrics
-from benchmarks.metrics import Judge, correlation_error, explained, explained_by_real, wasserstein
+from benchmarks.accuracy import metrics
+from benchmarks.accuracy.metrics import Judge, correlation_error, explained, explained_by_real, wasserstein
 from scipy.stats import wasserstein_distance
 
 from smoothsynth.paper.queries import answers, random_queries, worst_errors

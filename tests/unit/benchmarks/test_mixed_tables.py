@@ -1,10 +1,10 @@
-"""benchmarks/mixed_tables.py: the tables it takes, how it sees them, and a judge that can tell tables apart."""
+"""benchmarks/accuracy/mixed_tables.py: the tables it takes, how it sees them, and a judge that can tell tables apart."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import mixed_tables
-from benchmarks.mixed_judge import MEASURES, MixedJudge
+from benchmarks.accuracy import mixed_tables
+from benchmarks.accuracy.mixed_judge import MEASURES, MixedJudge
 
 import smoothsynth as ss
 

@@ -1,4 +1,4 @@
-"""benchmarks/tables.py takes the tables that it says it takes, with bounds that hold their values."""
+"""benchmarks/accuracy/tables.py takes the tables that it says it takes, with bounds that hold their values."""
 
 import io
 import tarfile
@@ -6,7 +6,7 @@ import tarfile
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import tables
+from benchmarks.accuracy import tables
 
 ROWS = 400
 RNG = np.random.default_rng(0)
@@ -86,5 +86,5 @@ def test_a_run_prints_ratios_and_says_what_is_missing(archive, capsys, tmp_path)
     assert "geometric mean" in shown
     with pytest.raises(SystemExit, match=r"There is no table Bad\. There are: Good"):
         tables.main(["--archive", str(archive), "--only", "Bad"])
-    with pytest.raises(SystemExit, match="make bench-tables"):
+    with pytest.raises(SystemExit, match="make bench NAME=tables"):
         tables.main(["--archive", str(tmp_path / "nothing")])

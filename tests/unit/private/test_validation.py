@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from benchmarks.fuzz import Count, in_children
+from benchmarks.robustness.fuzz import Count, in_children
 
 import smoothsynth as ss
 from smoothsynth.private.engines.local import LocalEngine
@@ -145,7 +145,7 @@ def test_a_process_that_ends_is_noticed():
 
 @pytest.mark.parametrize("kind", ["arrow", "parquet"])
 def test_damaged_files_do_not_end_the_process(kind):
-    command = [sys.executable, "-m", "benchmarks.fuzz_files", kind, "3"]
+    command = [sys.executable, "-m", "benchmarks.robustness.fuzz_files", kind, "3"]
     count = in_children(Count(kind), command, 200)
     assert not count.unhandled, count.unhandled
     assert count.accepted > 10

@@ -1,0 +1,1 @@
+"""How often an interval holds the private answer."""

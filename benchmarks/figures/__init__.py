@@ -1,0 +1,1 @@
+"""The figures of the README, the docs and CONTRIBUTING."""

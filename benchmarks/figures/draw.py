@@ -1,0 +1,21 @@
+"""Draw figures again: of the page on the method, of the README (picture), of the imports (house).
+
+    python -m benchmarks figures {method,picture,house} ...
+
+Noise is drawn afresh, so that method and picture come out a little different each time; house depends on the sources only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+FIGURES = ("method", "picture", "house")
+
+
+def main() -> None:
+    """Draw what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figure", nargs="+", choices=FIGURES)
+    for name in parser.parse_args().figure:
+        importlib.import_module(f"benchmarks.figures.{name}").main()
