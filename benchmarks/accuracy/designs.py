@@ -26,7 +26,7 @@ from smoothsynth.model import transformations as looks
 from smoothsynth.model.synthesis import rows_of_model
 from smoothsynth.paper.reproduction import DataSet, available, data_folder
 from smoothsynth.pipeline.plan import plan
-from smoothsynth.pipeline.rounds import Stages
+from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.queries.measurement import NoisyMoments
 
 EPSILON, DELTA = 1.0, 1e-10
@@ -69,13 +69,14 @@ def errors(data: DataSet, judges: list[Judge], trial: Trial, rows: int) -> np.nd
 
 def _release(data: DataSet, rows: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(1000 + seed)
-    stages = Stages.of(plan(data.schema, rows, epsilon=EPSILON, delta=DELTA, synthetic_rows=min(rows, MOST_ROWS)))
-    while (seen := stages.next) is not None:
+    planned = plan(data.schema, rows, epsilon=EPSILON, delta=DELTA, synthetic_rows=min(rows, MOST_ROWS))
+    rounds = Rounds.planned(planned)
+    while (seen := rounds.next) is not None:
         values = seen.evaluate(data.points).mean(axis=0)
         values += seen.deviations(rows) * rng.standard_normal(len(values))
         integers = np.rint(values * rows * np.array(seen.weights, dtype=float))
-        stages = stages.after(NoisyMoments(seen, rows, tuple(map(int, integers))))
-    return rows_of_model(data.schema, stages.model, stages.planned.synthetic_rows, seed=seed).points
+        rounds = rounds.after(NoisyMoments(seen, rows, tuple(map(int, integers))))
+    return rows_of_model(data.schema, rounds.model, planned.synthetic_rows, seed=seed).points
 
 
 def random_trial(rng: np.random.Generator) -> Trial:

@@ -93,7 +93,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(rows, dask_client
         assert int(file.read()) != os.getpid()
 
 
-def test_a_release_through_all_stages(rows, dask_client, tmp_path):
+def test_a_release_through_all_rounds(rows, dask_client, tmp_path):
     made = ss.release(dataframe.from_pandas(rows, npartitions=3), schema=SCHEMA, epsilon=3.0, delta=1e-6, seed=1)
     assert made.receipt.rows == 3000
     assert abs(made.to_arrow()["age"].to_numpy().mean() - 50) < 3

@@ -167,7 +167,7 @@ def children():
 
 
 @pytest.mark.slow
-def test_a_release_of_a_frame_through_all_stages(spark, frame):
+def test_a_release_of_a_frame_through_all_rounds(spark, frame):
     made = ss.release(frame, schema=SCHEMA, epsilon=3.0, delta=1e-6, seed=1)
     assert made.receipt.rows == 4000
     assert len(made.moments) == 4

@@ -304,7 +304,7 @@ def engine(request):
 def test_every_input_gives_the_sums_computed_by_hand(engine, kind, values, seen, tmp_path):
     table = open_table(INPUTS[kind](arrow_table(values), tmp_path), SCHEMA)
     assert table.rows == ROWS
-    # Several times: a table can be read again, which plans of several stages need.
+    # Several times: a table can be read again, which plans of several rounds need.
     for name, (view, features) in VIEWS.items():
         assert engine.sums(table, features, view=view).unseal() == seen[name], name
 

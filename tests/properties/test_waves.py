@@ -11,7 +11,7 @@ from smoothsynth.errors import PlanError
 from smoothsynth.methods.layout import Shape
 from smoothsynth.model.marginals import flat_columns
 from smoothsynth.model.transformations import wave_view
-from smoothsynth.pipeline.sample import look_of
+from smoothsynth.pipeline.rounds import look_of
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE as S
 from smoothsynth.queries.bases import WAVES, Feature, coordinate_of, term_feature, waves_of

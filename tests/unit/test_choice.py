@@ -12,10 +12,9 @@ import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.errors import BudgetError, PlanError
 from smoothsynth.methods.layout import Shape
-from smoothsynth.model.model import empty_model
 from smoothsynth.model.sampling import generator
 from smoothsynth.pipeline.release import sha256
-from smoothsynth.pipeline.sample import look_of
+from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.private import measure, noise
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
@@ -47,10 +46,7 @@ def released(rings):
 
 
 def learned(moments):
-    model = empty_model(SCHEMA)
-    for noisy in moments:
-        model = model.learn(look_of(noisy.measurement.view), noisy)
-    return model
+    return Rounds.released(SCHEMA, moments, rows=moments[0].rows).after(*moments).model
 
 
 def pairs_of(noisy):

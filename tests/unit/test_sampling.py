@@ -33,7 +33,7 @@ def test_a_model_is_learned_once(release, monkeypatch):
     def again(_schema):
         raise AssertionError("learned again")
 
-    monkeypatch.setattr("smoothsynth.pipeline.sample.empty_model", again)
+    monkeypatch.setattr("smoothsynth.pipeline.rounds.empty_model", again)
     assert release.sample(100, seed=1).equals(first)
     other = copy.copy(release)
     with pytest.raises(AssertionError, match="learned again"):

@@ -285,7 +285,7 @@ def test_progress_and_file_names_are_public(private, schema, tmp_path):
     assert sentinels_in(*said, *names, *(str(w.message) for w in warned)) == []
     assert {argument for text in said for argument in text.split("'")[::2]}.isdisjoint(SENTINELS)
     whole = [text.rsplit("'", 1)[1] for text in said]
-    assert all(set(text) <= set("0123456789,() None") for text in whole), "only counts beside the name of the stage"
+    assert all(set(text) <= set("0123456789,() None") for text in whole), "only counts beside the name of the round"
 
 
 def test_a_receipt_has_no_clock(private, schema):

@@ -249,7 +249,7 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
     Balle and Wang 2018, theorem 8. The second form neither overflows nor loses digits in the far tail.
     """
     low, high = EPSILON_RANGE
-    if not low <= Budget(epsilon).epsilon <= high:
+    if not low <= _positive(epsilon, "epsilon", error=BudgetError) <= high:
         raise BudgetError(f"epsilon for Gaussian noise must be {low:g} to {high:g}; found {epsilon}.")
     m = _positive(multiplier, "multiplier", error=BudgetError)
     t, u = epsilon * (1 - _MARGIN) * m, 0.5 / m

@@ -187,7 +187,7 @@ def _cube_cases() -> list[Case]:
     ]
 
 
-# Knots that spread the middle, and rows cut to length 1: what a second stage of a design does.
+# Knots that spread the middle, and rows cut to length 1: what a second round of a design does.
 _SHORT = View.from_values(np.tile(np.sin(knot_places() * math.pi / 2), (2, 1)), 1.0)
 
 

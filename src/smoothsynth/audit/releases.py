@@ -74,7 +74,7 @@ def release_cases() -> list[Case]:
     corners = pair((1.0, 1.0), (-EDGE, -EDGE), rows=2)
     # With so many rows Gaussian noise is small enough for its plan to be the better one.
     many = pair((1.0, 1.0), (-EDGE, -EDGE), rows=24)
-    # With so many a pure plan has a second stage, that sees them through what the first one released.
+    # With so many a pure plan has a second round, that sees them through what the first one released.
     strange = pair((math.inf, math.nan), (-1e300, -1e300), rows=100)
     paper: dict[str, Any] = {"method": "paper", "candidate_count": 100}
     return [

@@ -22,7 +22,7 @@ from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.errors import PlanError, SmoothsynthError, StudyError
 from smoothsynth.pipeline.plan import Plan, plan
-from smoothsynth.pipeline.rounds import Stages
+from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.pipeline.run import check_seed, finish
 from smoothsynth.private.engines import open_engine, read_address
 from smoothsynth.private.measure import measure
@@ -114,15 +114,10 @@ def write_moments(folder: str | Path, noisy: NoisyMoments, *, number: int) -> No
         raise StudyError(f"The noise of round {number} was drawn and is lost, so its cost is spent: {error}") from None
 
 
-def stages_of(study: Study, moments: list[NoisyMoments]) -> Stages:
-    """Take up the plan of a study after what was released."""
-    return Stages.of(_planned(study), moments)
-
-
 def check_planned(request: Request) -> None:
     """Refuse a request for other features than the plan of its study has in that round; only the view is open."""
     planned = _planned(request.study).measurements[request.round - 1]
-    names = [field.name for field in fields(planned) if field.name != "view"]
+    names = [field.name for field in fields(planned) if field.compare and field.name != "view"]
     if any(getattr(request.measurement, name) != getattr(planned, name) for name in names):
         raise StudyError(
             f"Round {request.round} asks for other features, or other noise, than the plan of the study. Do not answer it; "
@@ -214,7 +209,7 @@ def start(
         version=VERSION,
     )
     _make_folder(Path(folder))
-    return _ask(folder, study, stages_of(study, []), key=coordinator)
+    return _ask(folder, study, Rounds.planned(_planned(study)), key=coordinator)
 
 
 def sums(
@@ -276,45 +271,45 @@ def add(
     of the coordinator's own, if there is one: the whole study is recorded there with the first round.
     """
     own, study = keys.read_key(key), read_study(folder)
-    moments = read_moments(folder)
-    stages = stages_of(study, moments)
-    if stages.next is not None and request_path(folder, len(moments) + 1).exists():
-        stages = _add_round(folder, stages, study, files=files, key=own, ledger=ledger)
-    elif stages.next is None and files:
+    planned = _planned(study)
+    rounds = Rounds.planned(planned).after(*read_moments(folder))
+    if not rounds.done and request_path(folder, len(rounds.moments) + 1).exists():
+        rounds = _add_round(folder, rounds, study, files=files, key=own, ledger=ledger)
+    elif rounds.done and files:
         raise StudyError("All rounds of this study are done. Call add without files to get the release.")
-    if stages.next is not None:
-        return _ask(folder, study, stages, key=own)
-    spent = [charge for noisy in stages.moments for charge in noisy.measurement.charges]
-    return finish(stages, spent, seed=study.seed, progress=progress)
+    if not rounds.done:
+        return _ask(folder, study, rounds, key=own)
+    spent = [charge for noisy in rounds.moments for charge in noisy.measurement.charges]
+    return finish(planned, rounds, spent, seed=study.seed, progress=progress)
 
 
 def _add_round(
     folder: str | Path,
-    stages: Stages,
+    rounds: Rounds,
     study: Study,
     *,
     files: Sequence[str | Path],
     key: Key,
     ledger: str | Path | None,
-) -> Stages:
+) -> Rounds:
     """Carry out one round: open, add, charge, draw noise, and write what was released."""
-    number = len(stages.moments) + 1
+    number = len(rounds.moments) + 1
     request = open_request(folder, number)
     account = None if ledger is None else StudyAccount(ledger, study, number)
     if account is not None:
         account.refuse()
     check_moments(folder, number=number)
     answered = Answered(request, add_answers(request, files, key=key))
-    before = [earlier.measurement.charge() for earlier in stages.moments]
+    before = [earlier.measurement.charge() for earlier in rounds.moments]
     spending = Ledger(study.budget, planned=study.charges, before=before, upon=account)
     noisy = measure(table_elsewhere(study.rows, study.schema), request.measurement, engine=answered, ledger=spending)
     write_moments(folder, noisy, number=number)
-    return stages.after(noisy)
+    return rounds.after(noisy)
 
 
-def _ask(folder: str | Path, study: Study, stages: Stages, *, key: Key) -> Path:
+def _ask(folder: str | Path, study: Study, rounds: Rounds, *, key: Key) -> Path:
     """Write the request of the next round, and return its path."""
-    measurement, number = stages.next, len(stages.moments) + 1
+    measurement, number = rounds.next, len(rounds.moments) + 1
     if measurement is None:
         raise AssertionError("all rounds are done")
     if key.public != study.coordinator:
@@ -358,5 +353,5 @@ def _check_schema(own: Schema, asked: Schema) -> None:
             )
 
 
-def _told(progress: Progress, stage: str) -> Callable[[int, int], None]:
-    return lambda done, total: progress(stage, done, total)
+def _told(progress: Progress, name: str) -> Callable[[int, int], None]:
+    return lambda done, total: progress(name, done, total)

@@ -41,7 +41,7 @@ _KERNEL_WIDTHS = (2.0, 4.0, 10.0)
 def forecast(plan: Plan) -> tuple[Forecast, ...]:
     """Predict the error of typical queries; noise is one standard deviation.
 
-    Later stages look at rows through what earlier ones will have released; here they look as if that were the flat density
+    Later rounds look at rows through what earlier ones will have released; here they look as if that were the flat density
     within the bounds, so that the true noise is rather smaller.
     """
     # Twice as many points as features, so that what is unseen is not fitted away.
@@ -69,11 +69,11 @@ def _looked_at(plan: Plan) -> list[Measurement]:
     Shapes of pairs are left out: they are many, and tell little of typical queries.
     Where bounds or levels have yet to be found, the schema has no coordinates to look at; then all is looked at straight.
     """
-    stages = [(look, m) for look, m in zip(plan.looks, plan.measurements, strict=True) if look != "waves"]
+    rounds = [(look, m) for look, m in zip(plan.looks, plan.measurements, strict=True) if look != "waves"]
     if not plan.adaptive or plan.discovery is not None:
-        return [m for _, m in stages]
+        return [m for _, m in rounds]
     model = empty_model(plan.schema)
-    return [replace(m, view=model.look(look, m, plan.rows)) for look, m in stages]
+    return [replace(m, view=model.look(look, m, plan.rows)) for look, m in rounds]
 
 
 def plan_text(plan: Plan) -> str:

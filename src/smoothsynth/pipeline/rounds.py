@@ -1,11 +1,14 @@
-"""How far a plan has been carried out: what was released so far, what the model learned, and what is measured next.
+"""The loop that learns: from the noisy moments of each round to the model, and to what the next round measures.
 
-Public on both sides: it takes noisy moments and gives the next measurement, wherever its sums are computed.
+Public on both sides (docs/proofs/post-processing.md): it takes noisy moments and gives the next measurement, wherever its
+sums are computed. Whoever learns from moments comes here: a release, an update, a federated study, more rows of a release,
+and its verification.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from smoothsynth.model.model import Model, empty_model, learn_through
@@ -15,49 +18,92 @@ if TYPE_CHECKING:
 
     from smoothsynth.pipeline.plan import Plan
     from smoothsynth.queries.measurement import Measurement, NoisyMoments
+    from smoothsynth.queries.transformation import View
+    from smoothsynth.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stages:
-    """A plan, the moments released so far, and the model that learned from them.
+class Rounds:
+    """What each round measures, the moments released so far, and the model that learned from them.
 
-    A second release may keep the views of an `earlier` one. `origin` is the model that those views were made of.
+    A second release may keep the views of an `earlier` one. `origin` is the model that views are made of: the one that
+    learned from the earlier moments, or else `model` itself. What is not `adaptive` needs no model, and none learns.
     """
 
-    planned: Plan
+    measurements: tuple[Measurement, ...]
+    rows: int
+    adaptive: bool
     model: Model
     origin: Model
     moments: tuple[NoisyMoments, ...] = ()
     earlier: tuple[NoisyMoments, ...] = ()
 
     @classmethod
-    def of(cls, planned: Plan, moments: Iterable[NoisyMoments] = (), *, earlier: Iterable[NoisyMoments] = ()) -> Stages:
-        """Begin a plan, or take it up again after what was released."""
-        empty = empty_model(planned.schema)
-        stages = cls(planned, empty, empty, earlier=tuple(earlier))
-        for noisy in moments:
-            stages = stages.after(noisy)
-        return stages
+    def planned(cls, plan: Plan, *, earlier: Iterable[NoisyMoments] = ()) -> Rounds:
+        """Begin the rounds of a plan."""
+        empty = empty_model(plan.schema)
+        return cls(plan.measurements, plan.rows, plan.adaptive, empty, empty, earlier=tuple(earlier))
+
+    @classmethod
+    def released(
+        cls,
+        schema: Schema,
+        moments: Iterable[NoisyMoments],
+        *,
+        rows: int,
+        earlier: Iterable[NoisyMoments] = (),
+        adaptive: bool = True,
+    ) -> Rounds:
+        """Begin the rounds of a release again, to learn from its moments what was learned then."""
+        empty, measurements = empty_model(schema), tuple(noisy.measurement for noisy in moments)
+        return cls(measurements, rows, adaptive, empty, empty, earlier=tuple(earlier))
+
+    @property
+    def done(self) -> bool:
+        """Whether all is measured."""
+        return len(self.moments) == len(self.measurements)
 
     @property
     def next(self) -> Measurement | None:
         """What is measured next, seen through a view made of what was released; None when all is measured."""
-        stage = len(self.moments)
-        if stage == len(self.planned.measurements):
+        if self.done:
             return None
-        measurement = self.planned.measurements[stage]
-        if self.earlier:
-            return replace(measurement, view=self.earlier[stage].measurement.view)
-        view = self.model.look(self.planned.looks[stage], measurement, self.planned.rows)
-        return self.model.offer(replace(measurement, view=view))
+        number = len(self.moments)
+        measurement = self.measurements[number]
+        view = self.earlier[number].measurement.view if self.earlier else self.proposed
+        # What stays the same measurement keeps the sensitivity that was computed for the plan.
+        return self.model.offer(measurement if view == measurement.view else replace(measurement, view=view))
 
-    def after(self, noisy: NoisyMoments) -> Stages:
-        """Let the model learn from the moments of the next stage."""
-        stage, moments = len(self.moments), (*self.moments, noisy)
-        look = self.planned.looks[stage]
-        if not self.planned.adaptive:
+    @property
+    def proposed(self) -> View | None:
+        """The view that the model proposes for the next round; of an earlier release, the one it proposed then."""
+        number = len(self.moments)
+        measurement, rows = self.measurements[number], self.rows
+        kind = look_of(measurement.view)
+        if self.earlier:
+            measurement, rows = self.earlier[number].measurement, self.earlier[number].rows
+        return self.origin.look(kind, measurement, rows)
+
+    def after(self, *moments: NoisyMoments) -> Rounds:
+        """Let the model learn from the moments of the next rounds, in order."""
+        return reduce(Rounds._learned, moments, self)
+
+    def _learned(self, noisy: NoisyMoments) -> Rounds:
+        number, moments = len(self.moments), (*self.moments, noisy)
+        if not self.adaptive:
             return replace(self, moments=moments)
-        if not self.earlier:
-            return replace(self, model=self.model.learn(look, noisy), moments=moments)
-        model = learn_through(self.model, self.origin, look, noisy)
-        return replace(self, model=model, origin=self.origin.learn(look, self.earlier[stage]), moments=moments)
+        kind = look_of(self.measurements[number].view)
+        model = learn_through(self.model, self.origin, kind, noisy)
+        origin = self.origin.learn(kind, self.earlier[number]) if self.earlier else model
+        return replace(self, model=model, origin=origin, moments=moments)
+
+
+def look_of(view: View | None) -> str | None:
+    """Tell a look by its view: rows cut to a length are scores, one pooled coordinate is lengths, waves, else ranks."""
+    if view is None:
+        return None
+    if view.pooled:
+        return "lengths"
+    if view.waves:
+        return "waves"
+    return "ranks" if view.radius is None else "scores"

@@ -13,7 +13,7 @@ from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import Synthesis, rows_of_model, synthesise
 from smoothsynth.pipeline.plan import Plan, check_choices, plan, plan_found
 from smoothsynth.pipeline.release import Receipt, Release
-from smoothsynth.pipeline.rounds import Stages
+from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.private.discover import check_engine, discover, measure_subspace
 from smoothsynth.private.engines import open_engine, read_address
 from smoothsynth.private.measure import measure
@@ -117,16 +117,17 @@ def carry_out(
 ) -> Release:
     """Measure what the plan says, fit, draw rows, and write the receipt; keep the views of `earlier` moments, if given."""
     ledger = Ledger(planned.budget, planned=planned.charges) if ledger is None else ledger
-    stages = Stages.of(planned, earlier=earlier)
-    while (seen := stages.next) is not None:
-        noisy = measure(table, seen, engine=engine, ledger=ledger, progress=_stage(progress, seen.purpose))
-        stages = stages.after(noisy)
+    rounds = Rounds.planned(planned, earlier=earlier)
+    while (seen := rounds.next) is not None:
+        told = _told(progress, seen.purpose)
+        rounds = rounds.after(measure(table, seen, engine=engine, ledger=ledger, progress=told))
     subspace = _subspace(planned, table, engine=engine, ledger=ledger, seed=seed)
-    return finish(stages, ledger.charges, subspace=subspace, seed=seed, progress=progress, found=found)
+    return finish(planned, rounds, ledger.charges, subspace=subspace, seed=seed, progress=progress, found=found)
 
 
 def finish(
-    stages: Stages,
+    planned: Plan,
+    rounds: Rounds,
     charges: Sequence[Charge],
     *,
     subspace: NoisySubspace | None = None,
@@ -135,12 +136,11 @@ def finish(
     found: Found | None = None,
 ) -> Release:
     """Fit and draw rows once all is measured; costs nothing."""
-    planned, moments = stages.planned, stages.moments
     if planned.modelled:
-        made = rows_of_model(planned.schema, stages.model, planned.synthetic_rows, seed=seed)
+        made = rows_of_model(planned.schema, rounds.model, planned.synthetic_rows, seed=seed)
     else:
-        made = _weighed(planned, moments, subspace, seed=seed, progress=_fit_stage(progress))
-    return _release(stages, charges, subspace, made=made, seed=seed, found=found)
+        made = _weighed(planned, rounds.moments, subspace, seed=seed, progress=_told_fit(progress))
+    return _release(planned, rounds, charges, subspace=subspace, made=made, seed=seed, found=found)
 
 
 def _weighed(
@@ -176,20 +176,20 @@ def _subspace(planned: Plan, table: Table, *, engine: Engine, ledger: Ledger, se
 
 
 def _release(
-    stages: Stages,
+    planned: Plan,
+    rounds: Rounds,
     charges: Sequence[Charge],
-    subspace: NoisySubspace | None,
     *,
+    subspace: NoisySubspace | None,
     made: Synthesis,
     seed: int | None,
     found: Found | None,
 ) -> Release:
     import pyarrow
 
-    planned = stages.planned
     rows = pyarrow.table(planned.schema.from_unit(made.points))
     unit = planned.schema.to_unit({name: rows[name] for name in planned.schema.names})
-    said = remarks(planned.schema, stages.moments, unit)
+    said = remarks(planned.schema, rounds.moments, unit)
     receipt = Receipt(
         schema=planned.schema,
         rows=planned.rows,
@@ -205,7 +205,7 @@ def _release(
         synthetic_rows=planned.synthetic_rows,
         version=VERSION,
     )
-    return Release(rows, stages.moments, receipt, subspace, stages.earlier, found)
+    return Release(rows, rounds.moments, receipt, subspace, rounds.earlier, found)
 
 
 def _reserve(planned: Plan, file: LedgerFile, label: str) -> Reservation:
@@ -231,14 +231,14 @@ def _store(planned: Plan, made: Release, keeping: Keeping) -> Store:
     return Store(kept, tuple(s.only(noisy.features) for s, noisy in zip(keeping.kept, made.moments, strict=True)))
 
 
-def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
+def _told(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
     if progress is None:
         return None
     report = progress
     return lambda done, total: report(name, done, total)
 
 
-def _fit_stage(progress: Progress | None) -> Callable[[int, int | None, str], None] | None:
+def _told_fit(progress: Progress | None) -> Callable[[int, int | None, str], None] | None:
     if progress is None:
         return None
     report = progress

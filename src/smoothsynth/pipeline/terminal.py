@@ -150,10 +150,10 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], No
     with Progress(*columns, console=watched, transient=True) as bar:
         tasks: dict[str, TaskID] = {}
 
-        def report(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
                 of = "" if total is None else f" of {total:,}"
-                tasks[stage] = bar.add_task(stage, total=total, of=of)
-            bar.update(tasks[stage], completed=done, total=total)
+                tasks[name] = bar.add_task(name, total=total, of=of)
+            bar.update(tasks[name], completed=done, total=total)
 
         yield report

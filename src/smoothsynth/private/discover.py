@@ -58,8 +58,8 @@ def check_engine(planned: Discovery, engine: Engine) -> None:
         )
 
 
-def _told(progress: Progress, stage: str) -> Callable[[int, int], None]:
-    return lambda done, total: progress(stage, done, total)
+def _told(progress: Progress, name: str) -> Callable[[int, int], None]:
+    return lambda done, total: progress(name, done, total)
 
 
 def measure_subspace(

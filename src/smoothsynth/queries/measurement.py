@@ -11,7 +11,7 @@ so the moment is estimated by Z_r / (n w_r), and one row moves floor(...) by at 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +85,9 @@ class Measurement:
     exclusive: tuple[tuple[int, ...], ...] = ()
     binary: tuple[int, ...] = ()
     choice: PairChoice | None = None
+    # Computed once, when first asked for: no part of what is measured, and not taken over by `replace`.
+    _sensitivity: int | None = field(default=None, init=False, repr=False, compare=False)
+    _charge: charges.Charge | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.weights:
@@ -128,6 +131,13 @@ class Measurement:
         The floor adds less than 1 to each coordinate, and the lattice rounding of factors of a
         higher-degree term at most `_rounding`; with linf both are exact (docs/proofs/exactness.md).
         """
+        found = self._sensitivity
+        if found is None:
+            found = self._most_moved()
+            object.__setattr__(self, "_sensitivity", found)
+        return found
+
+    def _most_moved(self) -> int:
         if self.mechanism == "cube":
             most = max(self.weights) if self._counted else linf_sensitivity(self.features, self.weights, self._marks)
             return most * self.rows_per_person
@@ -145,14 +155,18 @@ class Measurement:
 
     def charge(self) -> charges.Charge:
         """Say what the measurement costs, in numbers and words."""
-        return charge_for(
-            self.purpose,
-            self.mechanism,
-            sensitivity=self.sensitivity,
-            coordinates=self._released,
-            epsilon=self.epsilon,
-            multiplier=self.multiplier,
-        )
+        found = self._charge
+        if found is None:
+            found = charge_for(
+                self.purpose,
+                self.mechanism,
+                sensitivity=self.sensitivity,
+                coordinates=self._released,
+                epsilon=self.epsilon,
+                multiplier=self.multiplier,
+            )
+            object.__setattr__(self, "_charge", found)
+        return found
 
     @property
     def charges(self) -> tuple[charges.Charge, ...]:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.model.model import empty_model, learn_through
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import rows_of_model
-from smoothsynth.pipeline.sample import look_of
+from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.queries.bases import LATTICE
 from smoothsynth.schema.encoding import as_numbers
 from smoothsynth.verification.check import Check
@@ -50,24 +49,25 @@ class Replay:
 
 def replay(evidence: Evidence) -> Replay:
     """Let the model learn from the moments in order; stop at a view that it would not have chosen."""
+    rounds, views, farthest, offered = _begun(evidence), 0, 0, 0
     # Views may be kept from an earlier release: then they follow from its moments, which the folder holds too.
-    model = origin = empty_model(evidence.schema)
-    views, farthest, offered = 0, 0, 0
-    for i, (noisy, source) in enumerate(
-        zip(evidence.moments, evidence.earlier or evidence.moments, strict=True), start=1
-    ):
+    sources = evidence.earlier or evidence.moments
+    for i, (noisy, source) in enumerate(zip(evidence.moments, sources, strict=True), start=1):
         view = noisy.measurement.view
-        kind = look_of(view)
         if view is not None:
-            difference = _difference(view, origin.look(kind, source.measurement, source.rows))
+            difference = _difference(view, rounds.proposed)
             views, farthest = views + 1, max(farthest, difference)
-            offered = max(offered, _unexpected(origin, source.measurement))
+            offered = max(offered, _unexpected(rounds.origin, source.measurement))
             if difference > _CLOSE or offered > _EXPECTED:
-                return Replay(model, views, farthest, i, offered)
-        if evidence.modelled or any(m.measurement.view is not None for m in evidence.moments):
-            model = learn_through(model, origin, kind, noisy)
-            origin = origin.learn(kind, source) if evidence.earlier else model
-    return Replay(model, views, farthest, None, offered)
+                return Replay(rounds.model, views, farthest, i, offered)
+        rounds = rounds.after(noisy)
+    return Replay(rounds.model, views, farthest, None, offered)
+
+
+def _begun(evidence: Evidence) -> Rounds:
+    adaptive = evidence.modelled or any(noisy.measurement.view is not None for noisy in evidence.moments)
+    rows, earlier = evidence.facts["rows"], evidence.earlier
+    return Rounds.released(evidence.schema, evidence.moments, rows=rows, earlier=earlier, adaptive=adaptive)
 
 
 def check_replay(evidence: Evidence) -> list[Check]:

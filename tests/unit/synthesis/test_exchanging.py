@@ -353,7 +353,7 @@ def test_a_two_way_table_of_levels_comes():
 
 
 def test_a_release_has_the_shapes_of_pairs():
-    """Through all stages, with true noise: without the last one nothing is known of the curve (a copula has 0 here)."""
+    """Through all rounds, with true noise: without the last one nothing is known of the curve (a copula has 0 here)."""
     real = parabola(ROWS, 2, columns=4)
     schema = schema_of(4)
     table = pa.table({f"c{i}": real[:, i] for i in range(4)})

@@ -1,4 +1,4 @@
-"""What was released first, neither bent nor cut, is not given up where later stages contradict it."""
+"""What was released first, neither bent nor cut, is not given up where later rounds contradict it."""
 
 from dataclasses import replace
 

@@ -11,7 +11,7 @@ from smoothsynth.model.marginal_moments import hold_shares, measured_shares, whe
 from smoothsynth.model.marginals import flat_columns
 from smoothsynth.model.model import empty_model
 from smoothsynth.model.sampling import choose_levels, place, scores
-from smoothsynth.pipeline.rounds import Stages
+from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE, term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
@@ -186,10 +186,10 @@ def test_a_level_of_rows_far_out_keeps_its_share():
     points = np.column_stack([values / np.abs(values).max(axis=0), np.eye(3)[level]])
     numbers = {f"x{i}": ss.Number(-1, 1) for i in range(3)}
     schema = ss.Schema({**numbers, "level": ss.Category(["a", "b", "c"])})
-    stages, learned = Stages.of(ss.plan(schema, len(points), epsilon=1.0, delta=1e-6)), []
-    while (measurement := stages.next) is not None:
+    rounds, learned = Rounds.planned(ss.plan(schema, len(points), epsilon=1.0, delta=1e-6)), []
+    while (measurement := rounds.next) is not None:
         exact = measurement.evaluate(points).mean(axis=0) * len(points) * np.array(measurement.weights)
-        stages = stages.after(NoisyMoments(measurement, len(points), tuple(int(z) for z in np.rint(exact))))
-        learned.append(stages.model.columns.means()[3:])
+        rounds = rounds.after(NoisyMoments(measurement, len(points), tuple(int(z) for z in np.rint(exact))))
+        learned.append(rounds.model.columns.means()[3:])
     np.testing.assert_allclose(learned[-1], points[:, 3:].mean(axis=0), atol=0.001)
     np.testing.assert_allclose(learned[-1], learned[-2], atol=1e-12, err_msg="lengths of rows tell nothing of shares")

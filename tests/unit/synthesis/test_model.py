@@ -1,15 +1,13 @@
 """What the model learns from noisy moments. Noise is drawn in floating point here, from seeds: nothing is released."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import smoothsynth as ss
 from smoothsynth.model.marginal_moments import learn_low
 from smoothsynth.model.marginals import flat_columns
-from smoothsynth.model.model import empty_model
 from smoothsynth.model.synthesis import rows_of_model
+from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.queries.measurement import NoisyMoments
 
 
@@ -26,13 +24,11 @@ def noisy(measurement, points, rng, *, size=1.0):
 
 
 def learned(points, schema, *, seed, **budget):
-    """Return the model after all stages of the built-in design."""
-    rng, model = np.random.default_rng(seed), empty_model(schema)
-    planned = ss.plan(schema, len(points), **budget)
-    for look, measurement in zip(planned.looks, planned.measurements, strict=True):
-        view = model.look(look, measurement, len(points))
-        model = model.learn(look, noisy(replace(measurement, view=view), points, rng))
-    return model
+    """Return the model after all rounds of the built-in design."""
+    rng, rounds = np.random.default_rng(seed), Rounds.planned(ss.plan(schema, len(points), **budget))
+    while (measurement := rounds.next) is not None:
+        rounds = rounds.after(noisy(measurement, points, rng))
+    return rounds.model
 
 
 def numbers(count):

@@ -8,11 +8,11 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.model.clipped_moments import simulated
 from smoothsynth.model.marginals import flat_columns
-from smoothsynth.model.model import empty_model
 from smoothsynth.model.row_norms import mean_square
 from smoothsynth.model.sampling import place
 from smoothsynth.model.scale_posterior import Evidence, settle_spreads, widened
 from smoothsynth.pipeline.plan import plan
+from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.queries.transformation import View
 
@@ -30,12 +30,11 @@ def columns_like(density, schema=SCHEMA):
 
 def learned(points, schema=SCHEMA, rows=ROWS, **budget):
     """Return a model that has learned all that a plan releases of these rows, without noise."""
-    planned, model = plan(schema, rows, epsilon=1.0, **budget), empty_model(schema)
-    for look, measurement in zip(planned.looks, planned.measurements, strict=True):
-        seen = replace(measurement, view=model.look(look, measurement, rows))
+    rounds = Rounds.planned(plan(schema, rows, epsilon=1.0, **budget))
+    while (seen := rounds.next) is not None:
         sums = seen.evaluate(points).mean(axis=0) * rows * np.array(seen.weights, dtype=float)
-        model = model.learn(look, NoisyMoments(seen, rows, tuple(map(int, np.rint(sums)))))
-    return model
+        rounds = rounds.after(NoisyMoments(seen, rows, tuple(map(int, np.rint(sums)))))
+    return rounds.model
 
 
 def rows_of(columns):

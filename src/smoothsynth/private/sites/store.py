@@ -4,7 +4,7 @@ Exact sums of a release, kept sealed for its owner, so that new rows can be adde
 
     B_r of all rows = B_r of the rows so far + B_r of the new rows,      each seen through the same view
 
-Later stages look at rows through views made of what the first release published, so the views are kept with the sums.
+Later rounds look at rows through views made of what the first release published, so the views are kept with the sums.
 
 What a study costs, in the ledgers of its sites and of its coordinator: recorded whole, before anything leaves.
 
@@ -109,7 +109,7 @@ class Keeping:
 
     @property
     def kept(self) -> tuple[SealedSums, ...]:
-        """The sums of all stages so far."""
+        """The sums of all rounds so far."""
         return tuple(self._sums)
 
     def sums(
@@ -121,14 +121,14 @@ class Keeping:
         progress: Callable[[int, int], None] | None = None,
     ) -> SealedSums:
         """Sum the rows that are here, and add them to those that were."""
-        stage, before = len(self._sums), self._before
-        if before is not None and view != before.kept.earlier[stage].measurement.view:
+        number, before = len(self._sums), self._before
+        if before is not None and view != before.kept.earlier[number].measurement.view:
             raise PlanError("Stored sums were seen through another view.")
         here = table if before is None else self._rows
-        total = None if before is None else before.sums[stage]
+        total = None if before is None else before.sums[number]
         if here is not None:
             new = self._engine.sums(here, features, view=view, progress=progress)
-            if not stage:
+            if not number:
                 self._note(new)
             total = new if total is None else total + new
         if total is None:
@@ -145,7 +145,7 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Stored sums, opened by their owner: what is public, and the sums of each stage, which stay sealed."""
+    """Stored sums, opened by their owner: what is public, and the sums of each round, which stay sealed."""
 
     kept: Kept
     sums: tuple[SealedSums, ...]
