@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from smoothsynth.model.model import Model, empty_model, learn_through
+from smoothsynth.model.model import Model, empty_model, update_through
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,16 +48,15 @@ class Stages:
         measurement = self.planned.measurements[stage]
         if self.earlier:
             return replace(measurement, view=self.earlier[stage].measurement.view)
-        view = self.model.look(self.planned.looks[stage], measurement, self.planned.rows)
+        view = self.model.proposed(measurement, self.planned.rows)
         return self.model.offer(replace(measurement, view=view))
 
     def after(self, noisy: NoisyMoments) -> Stages:
         """Let the model learn from the moments of the next stage."""
         stage, moments = len(self.moments), (*self.moments, noisy)
-        look = self.planned.looks[stage]
         if not self.planned.adaptive:
             return replace(self, moments=moments)
         if not self.earlier:
-            return replace(self, model=self.model.learn(look, noisy), moments=moments)
-        model = learn_through(self.model, self.origin, look, noisy)
-        return replace(self, model=model, origin=self.origin.learn(look, self.earlier[stage]), moments=moments)
+            return replace(self, model=self.model.update(noisy), moments=moments)
+        model = update_through(self.model, self.origin, noisy)
+        return replace(self, model=model, origin=self.origin.update(self.earlier[stage]), moments=moments)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.model.model import empty_model, learn_through
+from smoothsynth.model.model import empty_model, update_through
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import drawn_rows
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from smoothsynth.model.model import Model
     from smoothsynth.pipeline.release import Release
-    from smoothsynth.queries.transformation import View
 
     Condition = Mapping[str, Any] | Callable[[pa.Table], Any]
 
@@ -83,21 +82,9 @@ def _learned_model(release: Release) -> Model:
     model = origin = empty_model(release.schema)
     sources = release.earlier or release.moments
     for noisy, source in zip(release.moments, sources, strict=True):
-        kind = look_of(noisy.measurement.view)
-        model = learn_through(model, origin, kind, noisy)
-        origin = origin.learn(kind, source) if release.earlier else model
+        model = update_through(model, origin, noisy)
+        origin = origin.update(source) if release.earlier else model
     return model
-
-
-def look_of(view: View | None) -> str | None:
-    """Tell a look by its view: rows cut to a length are scores, one pooled coordinate is lengths, waves, else ranks."""
-    if view is None:
-        return None
-    if view.pooled:
-        return "lengths"
-    if view.waves:
-        return "waves"
-    return "ranks" if view.radius is None else "scores"
 
 
 def _drawn(release: Release, model: Model, rows: int, randomness: np.random.Generator) -> pa.Table:  # noqa: TID251

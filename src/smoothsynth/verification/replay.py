@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.model.model import empty_model, learn_through
+from smoothsynth.model.model import empty_model, update_through
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import rows_of_model
-from smoothsynth.pipeline.sample import look_of
 from smoothsynth.queries.bases import LATTICE
 from smoothsynth.schema.encoding import as_numbers
 from smoothsynth.verification.check import Check
@@ -57,16 +56,15 @@ def replay(evidence: Evidence) -> Replay:
         zip(evidence.moments, evidence.earlier or evidence.moments, strict=True), start=1
     ):
         view = noisy.measurement.view
-        kind = look_of(view)
         if view is not None:
-            difference = _difference(view, origin.look(kind, source.measurement, source.rows))
+            difference = _difference(view, origin.proposed(source.measurement, source.rows))
             views, farthest = views + 1, max(farthest, difference)
             offered = max(offered, _unexpected(origin, source.measurement))
             if difference > _CLOSE or offered > _EXPECTED:
                 return Replay(model, views, farthest, i, offered)
         if evidence.modelled or any(m.measurement.view is not None for m in evidence.moments):
-            model = learn_through(model, origin, kind, noisy)
-            origin = origin.learn(kind, source) if evidence.earlier else model
+            model = update_through(model, origin, noisy)
+            origin = origin.update(source) if evidence.earlier else model
     return Replay(model, views, farthest, None, offered)
 
 
@@ -147,6 +145,6 @@ def _unexpected(origin: Model, stated: Measurement) -> int:
 
 def _difference(stated: View, chosen: View | None) -> int:
     """Return the largest difference of knots, or more than any if the views are of different kinds."""
-    if chosen is None or stated.knots.shape != chosen.knots.shape or stated.kind != chosen.kind:
+    if chosen is None or stated.knots.shape != chosen.knots.shape or stated.family != chosen.family:
         return 2 * LATTICE + 1
     return int(np.abs(stated.knots - chosen.knots).max())

@@ -29,9 +29,9 @@ def learned(points, schema, *, seed, **budget):
     """Return the model after all stages of the built-in design."""
     rng, model = np.random.default_rng(seed), empty_model(schema)
     planned = ss.plan(schema, len(points), **budget)
-    for look, measurement in zip(planned.looks, planned.measurements, strict=True):
-        view = model.look(look, measurement, len(points))
-        model = model.learn(look, noisy(replace(measurement, view=view), points, rng))
+    for measurement in planned.measurements:
+        view = model.proposed(measurement, len(points))
+        model = model.update(noisy(replace(measurement, view=view), points, rng))
     return model
 
 

@@ -13,6 +13,7 @@ from smoothsynth.model.row_norms import mean_square
 from smoothsynth.model.sampling import place
 from smoothsynth.model.scale_posterior import Evidence, settle_spreads, widened
 from smoothsynth.pipeline.plan import plan
+from smoothsynth.queries.families import ClippedSecondMoments
 from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.queries.transformation import View
 
@@ -31,10 +32,10 @@ def columns_like(density, schema=SCHEMA):
 def learned(points, schema=SCHEMA, rows=ROWS, **budget):
     """Return a model that has learned all that a plan releases of these rows, without noise."""
     planned, model = plan(schema, rows, epsilon=1.0, **budget), empty_model(schema)
-    for look, measurement in zip(planned.looks, planned.measurements, strict=True):
-        seen = replace(measurement, view=model.look(look, measurement, rows))
+    for measurement in planned.measurements:
+        seen = replace(measurement, view=model.proposed(measurement, rows))
         sums = seen.evaluate(points).mean(axis=0) * rows * np.array(seen.weights, dtype=float)
-        model = model.learn(look, NoisyMoments(seen, rows, tuple(map(int, np.rint(sums)))))
+        model = model.update(NoisyMoments(seen, rows, tuple(map(int, np.rint(sums)))))
     return model
 
 
@@ -148,8 +149,8 @@ class TestEvidence:
 
 def test_rows_that_are_short_are_seen_alike_cut_or_not():
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (500, 3))
-    view = View.straight(3, 1.0)
-    whole, cut = view.uncut(points), view.of(points)
+    view = View.straight(3, ClippedSecondMoments(1.0))
+    whole, cut = view.unclipped(points), view.of(points)
     short = np.linalg.norm(points, axis=1) < 0.999
     assert np.array_equal(whole[short], cut[short])
     assert whole == pytest.approx(points, abs=1e-4)
