@@ -203,7 +203,7 @@ def _check_agreement(receipt: Receipt, measured: Measured) -> None:
 def _check_form(stated: Stated, measured: Measured) -> None:
     """Refuse files that say more than a release, and, if this version wrote them, sentences that it does not write."""
     stated.check_form()
-    measured.check_form()
+    measured.check_form(stated.receipt.format)
     strange = [*strange_receipt(stated), *(strange_sentences(stated, measured) if stated.receipt.ours else ())]
     if strange:
         raise ReleaseError(strange[0])

@@ -15,6 +15,7 @@ from smoothsynth.errors import PlanError
 from smoothsynth.model.model import empty_model, update_through
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import rows_of_model
+from smoothsynth.pipeline.release import FORMAT
 from smoothsynth.queries.bases import LATTICE
 from smoothsynth.schema.encoding import as_numbers
 from smoothsynth.verification.check import Check
@@ -106,6 +107,11 @@ def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
     name, seed = "reproduction", evidence.facts["seed"]
     if seed is None:
         return Check(name, "note", "There is no seed in the receipt: rows cannot be drawn again, only compared above.")
+    if evidence.stated.receipt.format != FORMAT:
+        words = (
+            f"The folder has format {evidence.stated.receipt.format}; rows are drawn again for format {FORMAT} only."
+        )
+        return Check(name, "note", words)
     if not evidence.modelled:
         return Check(
             name, "note", "Rows that were weighed among candidates are not drawn again; they were compared above."
