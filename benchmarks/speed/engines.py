@@ -29,6 +29,7 @@ from smoothsynth._runtime import one_thread
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import term_feature, total_degree
+from smoothsynth.queries.families import ClippedSecondMoments, RowNorms
 from smoothsynth.queries.transformation import View, knot_places
 from smoothsynth.schema import Number, Schema
 
@@ -80,8 +81,8 @@ def passes(columns=COLUMNS):
         "pairs": (total_degree(2, columns), None),
         "means and squares": ([term_feature((c, k)) for k in (1, 2) for c in range(columns)], None),
         "ranks": ([term_feature((c, k)) for k in range(1, 13) for c in range(columns)], View.from_values(bent)),
-        "scores": (total_degree(2, columns), View.from_values(bent, 1.0)),
-        "lengths": ([term_feature((0, k)) for k in range(1, 5)], View.from_values(bent[:1], pooled=True)),
+        "scores": (total_degree(2, columns), View.from_values(bent, ClippedSecondMoments(1.0))),
+        "lengths": ([term_feature((0, k)) for k in range(1, 5)], View.from_values(bent[:1], RowNorms())),
         "degree 3": (total_degree(3, columns), None),
     }
 

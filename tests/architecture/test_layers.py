@@ -115,7 +115,7 @@ def test_there_is_one_noise_source():
 def test_the_loop_that_learns_is_written_once():
     # Candidates to be weighed are drawn from a model of the columns alone, of one round.
     inside = {"model/model.py", "model/synthesis.py"}
-    assert uses(r"learn_through\(|\.learn\(", outside=inside) == {"pipeline/rounds.py"}
+    assert uses(r"update_through\(", outside=inside) == {"pipeline/rounds.py"}
 
 
 def test_all_that_is_printed_is_made_visible():

@@ -26,6 +26,7 @@ from smoothsynth.private.engines.spark import SparkEngine
 from smoothsynth.private.sealed import SealedSums
 from smoothsynth.private.table import Table, open_table
 from smoothsynth.queries.bases import Feature, lowest, pooled, tensor, term_feature, total_degree
+from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import LATTICE as S
 from smoothsynth.queries.transformation import KNOTS, PIECE, View
 from smoothsynth.schema import Integer, Number, Schema
@@ -86,16 +87,16 @@ def term_by_hand(x, term):
 
 def seen_by_hand(x, view):
     """A row of the lattice as a view shows it, in Python's own arithmetic."""
-    if view.pooled:
+    if view.family == RowNorms():
         x = [2 * sum(v * v for v in x) // (len(x) * S) - S]
     seen = []
     for knots, v in zip(view.knots.tolist(), x, strict=True):
         piece = min((v + S) // PIECE, KNOTS - 2)
         inside = v + S - piece * PIECE
         seen.append((knots[piece] * (PIECE - inside) + knots[piece + 1] * inside) // PIECE)
-    if view.radius is None:
+    if not isinstance(view.family, ClippedSecondMoments):
         return seen
-    share = min(1.0, view.radius * S / max(math.sqrt(sum(v * v for v in seen)), 1.0))
+    share = min(1.0, view.family.clip_norm * S / max(math.sqrt(sum(v * v for v in seen)), 1.0))
     return [math.trunc(v * share) for v in seen]
 
 
@@ -121,11 +122,11 @@ def sums_by_hand(values, features, view=None):
     rows = lattice_by_hand(values)
     if view is not None:
         rows = [seen_by_hand(x, view) for x in rows]
-    if view is not None and view.waves:
+    if view is not None and view.family == PairwiseFourier():
         rows = [[wave for y in x for wave in waves_by_hand(y)] for x in rows]
-    if view is not None and view.counts is not None:
+    if view is not None and view.family.shares:
         terms = [f.terms[0][0] for f in features]
-        return tuple(sum(count_by_hand(x[c], j, view.counts) * S for x in rows) for c, j in terms)
+        return tuple(sum(count_by_hand(x[c], j, view.family.cells) * S for x in rows) for c, j in terms)
     return tuple(sum(term_by_hand(x, term) for x in rows for term in f.terms) for f in features)
 
 
@@ -159,15 +160,15 @@ def bent(coordinates, seed):
 VIEWS = {
     "as it is": (None, ALL),
     "bent": (View.from_values(bent(4, 1)), ALL),
-    "shortened": (View.straight(4, 0.7), ALL),
-    "bent and shortened": (View.from_values(bent(4, 2), 0.9), ALL),
-    "pooled": (View.from_values(bent(1, 3), pooled=True), total_degree(5, 1)),
+    "shortened": (View.straight(4, ClippedSecondMoments(0.7)), ALL),
+    "bent and shortened": (View.from_values(bent(4, 2), ClippedSecondMoments(0.9)), ALL),
+    "pooled": (View.from_values(bent(1, 3), RowNorms()), total_degree(5, 1)),
     "soft counts": (
-        View.from_values(bent(4, 4), counts=7),
+        View.from_values(bent(4, 4), RankHistogram(7)),
         [term_feature((c, j)) for c in (2, 0, 3) for j in range(1, 8)],
     ),
     "waves": (
-        View.from_values(bent(4, 5), waves=True),
+        View.from_values(bent(4, 5), PairwiseFourier()),
         [
             *(term_feature((wave, 1)) for wave in (4, 1, 5)),
             *(term_feature((a, 1), (b, 1)) for a in (0, 1) for b in (4, 6, 7)),

@@ -14,6 +14,7 @@ from smoothsynth.accounting.charges import MAXIMA, Charge, maxima_scale
 from smoothsynth.errors import BudgetError
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE, WAVES, term_feature
+from smoothsynth.queries.families import PairwiseFourier
 from smoothsynth.queries.measurement import Measurement, coarse_sums
 from smoothsynth.queries.selection import PRODUCTS, PairChoice
 from smoothsynth.queries.sensitivity import waves_l2
@@ -80,7 +81,7 @@ PAIRS = tuple(
 
 def choosing(expected, count=1, rows_per_person=1):
     choice = PairChoice(count, 5.0, rows_per_person, expected)
-    settings = {"multiplier": 5.0, "view": View.straight(D, waves=True), "rows_per_person": rows_per_person}
+    settings = {"multiplier": 5.0, "view": View.straight(D, PairwiseFourier()), "rows_per_person": rows_per_person}
     return Measurement("", PAIRS, "discrete gaussian", choice=choice, **settings)
 
 

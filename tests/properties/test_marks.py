@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import Feature, evaluate, evaluate_counts, term_feature
+from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments, check_marks
 from smoothsynth.queries.sensitivity import Marks, l1_sensitivity, l2_sensitivity, linf_sensitivity
 from smoothsynth.queries.transformation import KNOTS, View
@@ -187,8 +188,8 @@ def test_facts_hold_through_a_view_only_if_zero_stays_zero():
     assert l1(features, straight, **FACTS) == 2
     assert l1(features, View.from_values(raised), **FACTS) == 4
     one, every = [term_feature((0, 1))], [term_feature((c, 1)) for c in range(8)]
-    assert l1(one, View.straight(1, pooled=True), binary=(0,)) == 2
-    assert l1(every, View.straight(8, 9.0), **FACTS) == 16
+    assert l1(one, View.straight(1, RowNorms()), binary=(0,)) == 2
+    assert l1(every, View.straight(8, ClippedSecondMoments(9.0)), **FACTS) == 16
     assert l1(every, None, **FACTS) == 9
 
 
@@ -206,7 +207,7 @@ def test_rows_seen_through_a_view_move_no_more(features, seed):
 
 
 def counted_values(features, view, rows=ROWS):
-    return evaluate_counts(features, view.of(rows), view.counts)
+    return evaluate_counts(features, view.of(rows), view.family.cells)
 
 
 @settings(max_examples=60, deadline=None)
@@ -221,7 +222,7 @@ def test_soft_counts_of_values_and_marks_move_no_more(data, counts, seed):
     heights = np.tile(np.linspace(-1, 1, KNOTS), (8, 1))
     bent = rng.random(8) < 0.3
     heights[bent] = np.sort(rng.uniform(-1, 1, (int(bent.sum()), KNOTS)), axis=1)
-    view = View.from_values(heights, counts=counts)
+    view = View.from_values(heights, RankHistogram(counts))
     weights = tuple(int(w) for w in rng.integers(1, FULL_WEIGHT, len(chosen)))
     moved = np.unique(counted_values(chosen, view) * np.array(weights, dtype=float), axis=0)
     for mechanism, order in (("cube", math.inf), ("discrete laplace", 1), ("discrete gaussian", 2)):
@@ -234,7 +235,7 @@ def test_a_category_beside_soft_counts_costs_what_a_column_of_them_costs():
     counts = 7
     values = [term_feature((c, j)) for c in VALUES for j in range(1, counts + 1)]
     marks = [term_feature((c, counts)) for c in MARKS.binary]
-    view = View.straight(8, counts=counts)
+    view = View.straight(8, RankHistogram(counts))
 
     def l2(features, **facts):
         return (measured(features, "discrete gaussian", view=view, **facts).sensitivity / FULL_WEIGHT) ** 2
@@ -258,7 +259,7 @@ def farthest_counted(features, view):
 @pytest.mark.parametrize("counts", [3, 4, 7, 49])
 def test_the_last_soft_count_of_a_mark_is_the_mark(counts):
     features = [term_feature((c, counts)) for c in MARKS.binary]
-    seen = counted_values(features, View.straight(8, counts=counts))
+    seen = counted_values(features, View.straight(8, RankHistogram(counts)))
     np.testing.assert_array_equal(seen, ROWS[:, list(MARKS.binary)])
 
 

@@ -11,6 +11,7 @@ from smoothsynth.errors import PlanError
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE as S
 from smoothsynth.queries.bases import MOST_COUNTS, Feature, count_values, split, term_feature
+from smoothsynth.queries.families import RankHistogram
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
 from smoothsynth.queries.sensitivity import soft_counts_l1, soft_counts_l2
 from smoothsynth.queries.transformation import KNOTS, View
@@ -50,7 +51,7 @@ def test_counts_are_hats_with_flat_ends(counts):
 @settings(max_examples=30, deadline=None)
 def test_the_sums_of_a_column_add_up_to_the_rows_and_are_those_of_the_view(seed, rows, counts):
     rng = np.random.default_rng(seed)
-    view = View(np.sort(rng.integers(-S, S + 1, size=(D, KNOTS)), axis=1), counts=counts)
+    view = View(np.sort(rng.integers(-S, S + 1, size=(D, KNOTS)), axis=1), RankHistogram(counts))
     values = rng.integers(-S, S + 1, size=(D, rows)) / S
     kernel = Kernel(UNIT, all_counts(counts), view)
     sums = kernel.start()
@@ -70,7 +71,7 @@ def test_no_pair_of_rows_moves_more_than_the_bound(data, counts):
     chosen = data.draw(st.lists(st.sampled_from(all_counts(counts)), min_size=1, max_size=12, unique=True))
     weights = tuple(data.draw(st.lists(st.integers(1, 9), min_size=len(chosen), max_size=len(chosen))))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    view = View(rng.integers(-S, S + 1, size=(D, KNOTS)), counts=counts)
+    view = View(rng.integers(-S, S + 1, size=(D, KNOTS)), RankHistogram(counts))
     measured = Measurement("", tuple(chosen), "discrete laplace", 1.0, weights=weights, view=view)
     moved = measured.evaluate(rng.uniform(-1, 1, (200, D))) * np.array(weights)
     for order, bound in ((1, soft_counts_l1), (2, soft_counts_l2)):
@@ -81,7 +82,7 @@ def test_no_pair_of_rows_moves_more_than_the_bound(data, counts):
 
 @pytest.mark.parametrize("counts", [2, 5, 32])
 def test_the_bounds_are_attained_and_do_not_grow_with_the_number_of_counts(counts):
-    features, view = all_counts(counts), View.straight(D, counts=counts)
+    features, view = all_counts(counts), View.straight(D, RankHistogram(counts))
     slack = {"discrete laplace": D * counts, "discrete gaussian": math.sqrt(D * counts), "cube": 0}
     expected = {"discrete laplace": 2 * D, "discrete gaussian": math.sqrt(2 * D), "cube": 1}
     norms = {"discrete laplace": 1, "discrete gaussian": 2, "cube": np.inf}
@@ -95,7 +96,7 @@ def test_the_bounds_are_attained_and_do_not_grow_with_the_number_of_counts(count
 
 
 def test_several_rows_of_a_person_move_as_many_times_as_much():
-    view = View.straight(D, counts=8)
+    view = View.straight(D, RankHistogram(8))
     one, four = (
         Measurement("", all_counts(8), "discrete laplace", 1.0, rows_per_person=rows, view=view) for rows in (1, 4)
     )
@@ -115,26 +116,25 @@ def test_several_rows_of_a_person_move_as_many_times_as_much():
 )
 def test_what_is_no_soft_count_is_refused(features):
     with pytest.raises(PlanError, match="8 soft counts"):
-        Measurement("", tuple(features), "discrete laplace", 1.0, view=View.straight(2, counts=8))
+        Measurement("", tuple(features), "discrete laplace", 1.0, view=View.straight(2, RankHistogram(8)))
 
 
 @pytest.mark.parametrize("counts", [0, 1, -3, MOST_COUNTS + 1, True, 8.0, "8"])
 def test_a_view_has_a_whole_number_of_counts(counts):
     with pytest.raises(PlanError, match="soft counts"):
-        View.straight(2, counts=counts)
+        View.straight(2, RankHistogram(counts))
 
 
-def test_a_view_of_counts_mixes_no_coordinates():
-    with pytest.raises(PlanError, match="neither"):
-        View.straight(2, 1.0, counts=4)
-    with pytest.raises(PlanError, match="neither"):
-        View.straight(1, pooled=True, counts=4)
+@pytest.mark.parametrize("other", [{"radius": 1.0}, {"pooled": True}, {"waves": True}])
+def test_a_file_with_a_view_of_two_families_is_refused(other):
+    with pytest.raises(PlanError, match="at most one"):
+        View.from_dict(View.straight(1, RankHistogram(4)).as_dict() | other)
 
 
 def test_a_view_of_counts_is_another_view_and_survives_a_file():
-    plain, counted = View.straight(2), View.straight(2, counts=4)
+    plain, counted = View.straight(2), View.straight(2, RankHistogram(4))
     assert plain != counted
-    assert View.straight(2, counts=5) != counted
+    assert View.straight(2, RankHistogram(5)) != counted
     assert View.from_dict(counted.as_dict()) == counted
     assert "counts" not in plain.as_dict(), "files of views without counts are what they were"
     assert View.from_dict(plain.as_dict()) == plain

@@ -8,6 +8,7 @@ from smoothsynth.private.engines.blocks import Look
 from smoothsynth.private.engines.histogram import only_counts
 from smoothsynth.private.engines.kernel import Kernel, Products
 from smoothsynth.queries.bases import Feature, pooled, term_feature, total_degree
+from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import LATTICE as S
 from smoothsynth.queries.transformation import KNOTS, View
 from smoothsynth.schema import Number, Schema
@@ -21,9 +22,10 @@ seeds = st.integers(0, 2**32 - 1)
 def make_view(seed, *, radius=None, pooled=False, wild=True):
     rng = np.random.default_rng(seed)
     shape = (1 if pooled else D, KNOTS)
+    family = RowNorms() if pooled else RankHistogram() if radius is None else ClippedSecondMoments(radius)
     if wild:
-        return View(rng.choice([-S, S, 0, 1, -1, S - 1], size=shape), radius, pooled)
-    return View(np.sort(rng.integers(-S, S + 1, size=shape), axis=1), radius, pooled)
+        return View(rng.choice([-S, S, 0, 1, -1, S - 1], size=shape), ClippedSecondMoments(family))
+    return View(np.sort(rng.integers(-S, S + 1, size=shape), axis=1), ClippedSecondMoments(family))
 
 
 def lattice(seed, rows):

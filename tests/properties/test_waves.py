@@ -11,10 +11,10 @@ from smoothsynth.errors import PlanError
 from smoothsynth.methods.layout import Shape
 from smoothsynth.model.marginals import flat_columns
 from smoothsynth.model.transformations import wave_view
-from smoothsynth.pipeline.rounds import look_of
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE as S
 from smoothsynth.queries.bases import WAVES, Feature, coordinate_of, term_feature, waves_of
+from smoothsynth.queries.families import PairwiseFourier
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
 from smoothsynth.queries.sensitivity import waves_l1, waves_l2
 from smoothsynth.queries.transformation import KNOTS, View
@@ -35,7 +35,7 @@ def alone(columns=D):
 
 
 def gaussian(features, view=None, **settings):
-    view = View.straight(D, waves=True) if view is None else view
+    view = View.straight(D, PairwiseFourier()) if view is None else view
     return Measurement("", tuple(features), "discrete gaussian", multiplier=1.0, view=view, **settings)
 
 
@@ -64,7 +64,7 @@ def test_waves_follow_three_quarters_of_a_circle():
 @settings(max_examples=30, deadline=None)
 def test_sums_are_those_of_the_view(seed, rows, some):
     rng = np.random.default_rng(seed)
-    view = View(np.sort(rng.integers(-S, S + 1, size=(D, KNOTS)), axis=1), waves=True)
+    view = View(np.sort(rng.integers(-S, S + 1, size=(D, KNOTS)), axis=1), PairwiseFourier())
     features = [f for f in (*alone(), *products()) if not some or rng.random() < 0.3] or [alone()[5]]
     values = rng.integers(-S, S + 1, size=(D, rows)) / S
     kernel = Kernel(UNIT, features, view)
@@ -84,7 +84,7 @@ def test_no_pair_of_rows_moves_more_than_the_bound(data):
     chosen = data.draw(st.lists(st.sampled_from((*alone(), *products())), min_size=1, max_size=32, unique=True))
     weights = tuple(data.draw(st.lists(st.integers(1, 9), min_size=len(chosen), max_size=len(chosen))))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    view = View(rng.integers(-S, S + 1, size=(D, KNOTS)), waves=True)
+    view = View(rng.integers(-S, S + 1, size=(D, KNOTS)), PairwiseFourier())
     measured = gaussian(chosen, view, weights=weights)
     rows = rng.uniform(-1, 1, (150, D))
     assert farthest(measured, rows) <= waves_l2(chosen, weights, {}) * (1 + 1e-9)
@@ -105,7 +105,7 @@ def test_no_pair_of_rows_moves_more_than_the_bound(data):
 def test_the_bound_is_attained_or_nearly(features, moves, expected):
     """Half of the coordinates go to the other side of the circle, the others stay."""
     rows = np.array([[2 / 3 if moved else 0.0 for moved in moves], [-2 / 3 if moved else 0.0 for moved in moves]])
-    view = View.straight(len(moves), waves=True)
+    view = View.straight(len(moves), PairwiseFourier())
     measured = gaussian(features, view)
     reached = farthest(measured, rows) / FULL_WEIGHT
     assert reached == pytest.approx(expected, rel=0.01)
@@ -122,7 +122,7 @@ def test_a_search_over_rows_comes_near_the_bound_and_not_beyond():
 
 def test_the_l1_bound_is_not_far_off():
     features = (*alone(), *products())
-    measured = Measurement("", features, "discrete laplace", 1.0, view=View.straight(D, waves=True))
+    measured = Measurement("", features, "discrete laplace", 1.0, view=View.straight(D, PairwiseFourier()))
     assert measured.sensitivity == pytest.approx(math.sqrt(2) * D * (D + 1) * FULL_WEIGHT, rel=1e-3)
     points = np.random.default_rng(0).uniform(-1, 1, (1500, D))
     assert 0.6 < farthest(measured, points, order=1) / measured.sensitivity <= 1.0
@@ -162,7 +162,7 @@ def test_levels_that_are_not_0_where_they_should_be_are_not_trusted():
     shape = Shape.of(MIXED)
     lines = np.tile(np.linspace(-1, 1, KNOTS), (6, 1)) * 0.5 + 0.25
     for features, view, least in (
-        (shape.waves(), View.from_values(lines, waves=True), 6.0),
+        (shape.waves(), View.from_values(lines, PairwiseFourier()), 6.0),
         # Five pairs with one column in common; if levels of a category were one column, there would be two.
         ([term_feature((0, 1), (2 * c + 1, 1)) for c in range(1, 6)], wave_view(flat_columns(MIXED)), 2 * 5**0.5),
     ):
@@ -193,21 +193,18 @@ def test_what_is_no_product_of_two_waves_is_refused(features):
         gaussian(features)
 
 
-@pytest.mark.parametrize("settings", [{"radius": 1.0}, {"pooled": True}, {"counts": 4}])
-def test_a_view_of_waves_is_nothing_else(settings):
+@pytest.mark.parametrize("other", [{"radius": 1.0}, {"pooled": True}, {"counts": 4}, {"waves": "yes"}])
+def test_a_view_of_waves_is_nothing_else(other):
     with pytest.raises(PlanError, match="waves"):
-        View.straight(1, waves=True, **settings)
-    with pytest.raises(PlanError, match="waves"):
-        View.straight(1, waves="yes")
+        View.from_dict(View.straight(1, PairwiseFourier()).as_dict() | other)
 
 
 def test_a_view_of_waves_is_another_view_and_survives_a_file():
-    plain, waved = View.straight(2), View.straight(2, waves=True)
+    plain, waved = View.straight(2), View.straight(2, PairwiseFourier())
     assert plain != waved
     assert View.from_dict(waved.as_dict()) == waved
     assert "waves" not in plain.as_dict(), "files of views without waves are what they were"
-    assert look_of(waved) == "waves"
-    assert not waved.by_column
+    assert not waved.family.own_coordinates
     assert waved.sees(2, [0, 3])
     assert not waved.sees(2, [4])
     assert not waved.sees(3, [0])

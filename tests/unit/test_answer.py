@@ -11,17 +11,16 @@ import smoothsynth as ss
 from smoothsynth.answer.columns import chebyshev_coefficients, rough_column
 from smoothsynth.answer.evidence import (
     BentTable,
-    ChebyshevTable,
     Knowledge,
     Stage,
     feature_values,
     joint_surprise,
     knowledge_of,
-    table_of,
 )
 from smoothsynth.answer.model_interval import frame_of, heavy_quantile, orthonormal, parts_of, quantile
 from smoothsynth.answer.worst_case_interval import bounded
-from smoothsynth.queries.bases import term_feature
+from smoothsynth.queries.bases import Chebyshev, term_feature
+from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.queries.transformation import View
 
@@ -153,14 +152,14 @@ def test_features_are_those_that_were_measured(release):
     for noisy in release.moments:
         view = noisy.measurement.view
         seen = points if view is None else view.of(points)
-        tables = [table_of(seen, view)]
-        if view is not None and not view.pooled and view.radius is None:
+        tables = [noisy.measurement.family.basis.factors(seen)]
+        if view is not None and view.family.alone:
             tables.append(BentTable(points, view))
         for table in tables:
             ours = np.stack([feature_values(f, table) for f in Stage.of(noisy).features], axis=1)
             np.testing.assert_allclose(ours, noisy.measurement.evaluate(points), atol=1e-9)
     x = np.linspace(-1, 1, 21)
-    table = ChebyshevTable(x[:, None])
+    table = Chebyshev().factors(x[:, None])
     np.testing.assert_allclose(table.of(0, 7), np.cos(7 * np.arccos(x)), atol=1e-12)
     np.testing.assert_allclose(table.of(0, 0), 1)
 
@@ -277,7 +276,7 @@ def test_a_table_of_one_column():
 def test_surprise_about_lengths_does_not_fade_with_the_number_of_cosines(count):
     """Clusters show in the first cosines: a mean over 32 of them made intervals too narrow there."""
     features = tuple(term_feature((0, k)) for k in range(1, count + 1))
-    measurement = Measurement("lengths", features, "cube", 1.0, view=View.straight(1, pooled=True))
+    measurement = Measurement("lengths", features, "cube", 1.0, view=View.straight(1, RowNorms()))
     stage = Stage.of(NoisyMoments(measurement, 1000, (0,) * count))
     clustered = replace(stage, values=np.where(np.arange(count) < 4, 0.2, 0.0), deviations=np.zeros(count))
     assert joint_surprise([clustered]) == pytest.approx(0.2 * np.sqrt(2.0))

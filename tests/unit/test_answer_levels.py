@@ -139,7 +139,7 @@ def test_the_noise_of_a_share_is_that_of_its_moments(release):
     precision = 0.0
     for noisy in release.moments:
         view = noisy.measurement.view
-        if view is not None and (view.pooled or view.radius is not None):
+        if view is not None and not view.family.alone:
             continue
         for feature, deviation in zip(noisy.features, noisy.deviations, strict=True):
             if feature.terms == (((place, 1),),):

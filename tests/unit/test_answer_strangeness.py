@@ -33,7 +33,7 @@ def release(rows):
 @pytest.fixture(scope="module")
 def without(release):
     """The same release, had no waves been measured."""
-    kept = tuple(m for m in release.moments if m.measurement.view is None or not m.measurement.view.waves)
+    kept = tuple(m for m in release.moments if not m.measurement.family.between_pairs)
     assert len(kept) == len(release.moments) - 1
     return replace(release, moments=kept)
 

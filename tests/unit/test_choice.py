@@ -18,6 +18,7 @@ from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.private import measure, noise
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
+from smoothsynth.queries.families import PairwiseFourier
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.queries.selection import PRODUCTS, PairChoice
 from smoothsynth.queries.transformation import View
@@ -132,7 +133,7 @@ def measured(rings, budget):
     offered = next(m for m in planned.measurements if m.choice is not None)
     choice = PairChoice(2, offered.choice.multiplier, expected=np.zeros((2 * COLUMNS,) * 2, dtype=np.int64))
     ledger = Ledger(budget)
-    offered = replace(offered, view=View.straight(COLUMNS, waves=True), choice=choice)
+    offered = replace(offered, view=View.straight(COLUMNS, PairwiseFourier()), choice=choice)
     return measure.measure(open_table(rings, SCHEMA), offered, engine=LocalEngine(), ledger=ledger)
 
 
@@ -241,7 +242,7 @@ def test_pairs_that_are_known_are_not_offered_again(released):
     *before, first, second = released.moments
     model = learned(before)
     planned = ss.plan(SCHEMA, ROWS, chosen_pairs=4, **BUDGET)
-    offered = model.learn("waves", first).offer(
+    offered = model.update(first).offer(
         Measurement(
             "",
             planned.measurements[-1].features,
@@ -275,7 +276,7 @@ def test_choices_that_the_proof_does_not_cover_are_refused(wrong):
     right = {
         "features": features,
         "multiplier": 1.0,
-        "view": View.straight(COLUMNS, waves=True),
+        "view": View.straight(COLUMNS, PairwiseFourier()),
         "choice": PairChoice(2, 1.0),
     }
     Measurement(purpose="", mechanism="discrete gaussian", **right)

@@ -36,7 +36,7 @@ def test_pure_means_pure():
 def test_a_single_column_takes_the_mechanism_with_less_noise():
     def noise(plan):
         ranks = plan.measurements[plan.looks.index("ranks")]
-        counts, degrees = ranks.view.counts, range(1, len(ranks.features) + (0 if ranks.view.counts else 1))
+        counts, degrees = ranks.family.cells, range(1, len(ranks.features) + (0 if ranks.family.cells else 1))
         cosines = ranks.deviations(plan.rows)[: len(degrees)] * math.sqrt(counts / 2 if counts else 1)
         return math.hypot(*(s / k for s, k in zip(cosines, degrees, strict=True)))
 
@@ -113,21 +113,21 @@ def test_many_rows_have_soft_counts_of_ranks_under_pure_epsilon():
         return plan.measurements[plan.looks.index("ranks")]
 
     few, many = ranks(2_000), ranks(100_000)
-    assert few.view.counts is None
+    assert few.family.cells is None
     assert few.mechanism == "cube"
     assert many.mechanism == "discrete laplace"
-    assert len(many.features) == 6 * many.view.counts
+    assert len(many.features) == 6 * many.family.cells
     assert "soft counts" in many.purpose
     # Whatever their number, one row moves the counts of a column by 2.
     assert many.sensitivity == pytest.approx(2 * 6 * FULL_WEIGHT, rel=1e-3)
-    assert ranks(1_000_000).view.counts > many.view.counts
+    assert ranks(1_000_000).family.cells > many.family.cells
     assert ranks(1_000_000).deviations(1_000_000).max() < many.deviations(100_000).max()
     # Weights of candidates must match all moments: few cosines.
-    assert ranks(100_000, candidates="hypercube").view.counts is None
+    assert ranks(100_000, candidates="hypercube").family.cells is None
     # Counting a very wide table would take much memory.
-    assert ranks(10_000_000, columns=128).view.counts is not None
+    assert ranks(10_000_000, columns=128).family.cells is not None
     wide = ranks(10_000_000, columns=129)
-    assert wide.view.counts is None
+    assert wide.family.cells is None
     assert 5 <= len(wide.features) / 129 <= 24
 
 
@@ -168,16 +168,16 @@ def test_ranks_are_soft_counts_under_delta():
 
     few, many = ranks(numbers(6)), ranks(numbers(6), 100_000)
     assert few.mechanism == many.mechanism == "discrete gaussian"
-    assert 7 <= few.view.counts < many.view.counts <= 49
-    assert len(few.features) == 6 * few.view.counts
-    assert f"{few.view.counts} soft counts" in few.purpose
+    assert 7 <= few.family.cells < many.family.cells <= 49
+    assert len(few.features) == 6 * few.family.cells
+    assert f"{few.family.cells} soft counts" in few.purpose
     # Whatever their number, one row moves the counts of a column by sqrt(2).
     for measured in (few, many):
         assert measured.sensitivity == pytest.approx(math.sqrt(2 * 6) * FULL_WEIGHT, rel=1e-3)
     # Weights of candidates must match all moments, and counts take memory.
-    assert ranks(numbers(6), candidates="hypercube").view.counts is None
-    assert ranks(numbers(128)).view.counts is not None
-    assert ranks(numbers(129)).view.counts is None
+    assert ranks(numbers(6), candidates="hypercube").family.cells is None
+    assert ranks(numbers(128)).family.cells is not None
+    assert ranks(numbers(129)).family.cells is None
 
 
 def test_levels_and_missing_values_are_measured_beside_soft_counts():
@@ -187,7 +187,7 @@ def test_levels_and_missing_values_are_measured_beside_soft_counts():
         return plan.measurements[plan.looks.index("ranks")]
 
     found = ranks(["a", "b", "c"])
-    counts = found.view.counts
+    counts = found.family.cells
     assert [feature.terms[0][0] for feature in found.features[2 * counts :]] == [
         (2, counts),
         *((c, counts) for c in (3, 4, 5)),
@@ -195,8 +195,8 @@ def test_levels_and_missing_values_are_measured_beside_soft_counts():
     # Two columns of counts, a category like one more, and a mark that moves by itself.
     assert found.sensitivity == pytest.approx(math.sqrt(2 + 2 + 2 + 1) * FULL_WEIGHT, rel=1e-3)
     assert "shares again" in found.purpose
-    assert ranks([str(level) for level in range(125)]).view.counts is not None
-    assert ranks([str(level) for level in range(126)]).view.counts is None, "an engine counts coordinates in memory"
+    assert ranks([str(level) for level in range(125)]).family.cells is not None
+    assert ranks([str(level) for level in range(126)]).family.cells is None, "an engine counts coordinates in memory"
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -10,7 +10,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.accounting.charges import Charge
-from smoothsynth.pipeline.rounds import Rounds, look_of
+from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
@@ -38,20 +38,6 @@ def carried_out(rounds, *, seed, rows=ROWS):
 def same(one, other):
     columns = np.array_equal(one.columns.masses, other.columns.masses)
     return columns and np.array_equal(one.correlation, other.correlation) and one.waves == other.waves
-
-
-@pytest.mark.parametrize("schema", [NUMBERS, MIXED])
-@pytest.mark.parametrize("rows", [300, 100_000])
-@pytest.mark.parametrize("options", [{"epsilon": 1.0}, DELTA, {**DELTA, "fit": "linear program"}, {"method": "paper"}])
-def test_the_looks_of_a_plan_follow_from_its_views(schema, rows, options):
-    planned = ss.plan(schema, rows, **{"epsilon": 1.0, **options})
-    assert tuple(look_of(m.view) for m in planned.measurements) == planned.looks
-
-
-def test_the_looks_of_chosen_pairs_follow_from_their_views():
-    planned = ss.plan(ss.Schema({f"c{i}": ss.Number(0, 1) for i in range(8)}), 2_000, chosen_pairs=3, **DELTA)
-    assert any(m.choice is not None for m in planned.measurements)
-    assert tuple(look_of(m.view) for m in planned.measurements) == planned.looks
 
 
 def test_a_release_is_learned_again_from_its_moments():

@@ -407,7 +407,9 @@ def test_files_of_absurd_sizes_are_refused_before_they_are_read(name, folder, mo
 
     os.truncate(folder / name, 2**40)
     for module in (reading, files):
-        monkeypatch.setattr(module, "sha256", lambda path: pytest.fail(f"{path} was hashed"))
+        # What the receipt has as a whole is its fingerprint.
+        hashed = lambda path: pytest.fail(f"{path} was hashed") if path.name == name else "0" * 64  # noqa: E731
+        monkeypatch.setattr(module, "sha256", hashed)
     with pytest.raises(ss.ReleaseError, match=r"too large|at most"):
         ss.load(folder)
     with pytest.raises(ss.ReleaseError, match=r"too large|at most"):
@@ -573,3 +575,22 @@ def test_links_and_pipes_do_not_stop_it(name, folder):
         remove = os.rmdir if make is os.mkdir else os.unlink
         remove(folder / name)
         (folder / name).touch()
+
+
+def test_a_folder_of_the_first_format_loads_and_answers_and_its_rows_are_not_drawn_again(folder):
+    for name in (MOMENTS, RECEIPT):
+        edit(folder, name, lambda d: d.update(format=1))
+    reseal(folder)
+    assert ss.load(folder).receipt.format == 1
+    assert ss.load(folder).answer("avg(age)").value == pytest.approx(ss.load(folder).to_pandas()["age"].mean(), rel=0.2)
+    found = {check.name: check for check in ss.verify(folder).checks}
+    assert all(check.passed for check in found.values())
+    assert "format 1" in found["reproduction"].sentence
+    assert found["page"].outcome == "warning"
+
+
+def test_moments_of_another_format_than_the_receipt_are_refused(folder):
+    edit(folder, MOMENTS, lambda d: d.update(format=1))
+    with pytest.raises(ss.ReleaseError):
+        ss.load(folder)
+    assert not ss.verify(folder).passed

@@ -8,6 +8,7 @@ import smoothsynth as ss
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import LATTICE, Feature, evaluate, total_degree
+from smoothsynth.queries.families import ClippedSecondMoments, RowNorms
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.queries.sensitivity import short_rows_l1, short_rows_l2
 from smoothsynth.queries.transformation import KNOTS, View, knot_places
@@ -18,7 +19,7 @@ SCHEMA = ss.Schema({name: ss.Number(-1, 1) for name in "abcd"})
 def bent(radius=None):
     places = knot_places()
     values = np.stack([places, -places, np.sin(places * 1.5), np.clip(3 * places, -1, 1)])
-    return View.from_values(values, radius)
+    return View.from_values(values, ClippedSecondMoments(None if radius is None else ClippedSecondMoments(radius)))
 
 
 def lattice_rows(count=500, seed=0):
@@ -56,7 +57,7 @@ def test_the_engine_sees_what_the_view_shows(radius, threads):
 
 def test_a_pooled_view_sees_the_length_of_a_row():
     rows, features = lattice_rows(), [Feature((((0, k),),)) for k in (1, 2, 5)]
-    view = View.from_values(np.sin(knot_places() * 1.2)[None, :], pooled=True)
+    view = View.from_values(np.sin(knot_places() * 1.2)[None, :], RowNorms())
     np.testing.assert_allclose(view.of(rows)[:, 0], np.sin(1.2 * np.mean(2 * rows**2 - 1, axis=1)), atol=1e-4)
     table = open_table(pa.table({name: rows[:, i] for i, name in enumerate("abcd")}), SCHEMA)
     sums = LocalEngine(threads=2, batch_rows=77).sums(table, features, view=view)._totals
@@ -128,7 +129,7 @@ def test_a_measurement_keeps_its_view_when_it_is_written():
     noisy = NoisyMoments(measurement, 100, tuple(range(len(features))))
     again = NoisyMoments.from_dict(noisy.as_dict())
     np.testing.assert_array_equal(again.measurement.view.knots, measurement.view.knots)
-    assert again.measurement.view.radius == 0.5
+    assert again.measurement.family.clip_norm == 0.5
     rows = lattice_rows()
     np.testing.assert_array_equal(again.of(rows), noisy.of(rows))
 
@@ -140,4 +141,4 @@ def test_a_view_that_leaves_the_cube_is_refused(knots):
     with pytest.raises(ss.PlanError):
         View(knots.astype(np.int64))
     with pytest.raises(ss.PlanError):
-        View(np.zeros((1, KNOTS), dtype=np.int64), radius=-1.0)
+        View(np.zeros((1, KNOTS), dtype=np.int64), ClippedSecondMoments(-1.0))

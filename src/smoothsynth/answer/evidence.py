@@ -19,12 +19,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothsynth.model.sampling import generator
-from smoothsynth.queries.bases import LATTICE, WAVES, Feature, by_coordinates, count_values, waves_of
+from smoothsynth.queries.bases import LATTICE, WAVES, Factors, Feature, by_coordinates
+from smoothsynth.queries.families import RowNorms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,74 +39,23 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
-class ChebyshevTable:
-    """T_0, T_1, ... of each coordinate of some points, by the recurrence, as far as they were asked for."""
-
-    def __init__(self, points: Array) -> None:
-        self._points = np.ascontiguousarray(points.T)
-        self._known: dict[int, list[Array]] = {}
-
-    def of(self, coordinate: int, degree: int) -> Array:
-        """Return T_degree of one coordinate:  T_{k+1} = 2 x T_k - T_{k-1}."""
-        x = self._points[coordinate]
-        known = self._known.setdefault(coordinate, [np.ones_like(x), x])
-        while len(known) <= degree:
-            known.append(2.0 * x * known[-1] - known[-2])
-        return known[degree]
-
-
-class CountTable:
-    """The soft counts of each coordinate of some points, as far as they were asked for."""
-
-    def __init__(self, points: Array, counts: int) -> None:
-        self._points, self._counts = points, counts
-        self._known: dict[int, Array] = {}
-
-    def of(self, coordinate: int, number: int) -> Array:
-        """Return one count of one coordinate."""
-        if coordinate not in self._known:
-            self._known[coordinate] = count_values(self._points[:, coordinate], self._counts)
-        return self._known[coordinate][number - 1]
-
-
-class WaveTable:
-    """The waves of each coordinate of some points: the view has made them already, those of one next to each other."""
-
-    def __init__(self, points: Array) -> None:
-        self._points = points
-
-    def of(self, coordinate: int, number: int) -> Array:
-        """Return one wave of one coordinate, the first or the second."""
-        return self._points[:, WAVES * coordinate + number - 1]
-
-
 class BentTable:
     """The same of points that a view bends and does not cut: column by column, as far as they were asked for."""
 
     def __init__(self, points: Array, view: View) -> None:
         self._points, self._view = points, view
-        self._known: dict[int, FactorTable] = {}
+        self._known: dict[int, Factors] = {}
 
     def of(self, coordinate: int, number: int) -> Array:
         """Return one factor of one coordinate."""
         if coordinate not in self._known:
             bent = self._view.bend(coordinate, np.rint(self._points[:, coordinate] * LATTICE))[None]
-            seen = waves_of(bent) if self._view.waves else bent
-            self._known[coordinate] = table_of(seen.T / LATTICE, self._view)
+            family = self._view.family
+            self._known[coordinate] = family.basis.factors(family.after(bent).T / LATTICE)
         return self._known[coordinate].of(0, number)
 
 
-FactorTable: TypeAlias = ChebyshevTable | CountTable | WaveTable | BentTable
-
-
-def table_of(seen: Array, view: View | None) -> FactorTable:
-    """Return what the factors of features are at points that are already seen through a view."""
-    if view is not None and view.waves:
-        return WaveTable(seen)
-    return ChebyshevTable(seen) if view is None or view.counts is None else CountTable(seen, view.counts)
-
-
-def feature_values(feature: Feature, table: FactorTable) -> Array:
+def feature_values(feature: Feature, table: Factors) -> Array:
     """Return one feature at points that are already seen through its view."""
     terms = (reduce(np.multiply, [table.of(c, k) for c, k in term]) for term in feature.terms)
     return np.asarray(sum(terms) / len(feature.terms))
@@ -129,7 +79,7 @@ def pair_strangeness(stages: Sequence[Stage], points: Array) -> dict[frozenset[i
     found: dict[frozenset[int], list[tuple[float, float]]] = {}
     for stage in stages:
         view = stage.noisy.measurement.view
-        if view is None or not view.waves:
+        if view is None or not view.family.between_pairs:
             continue
         few = np.linspace(0, len(points) - 1, min(_ROWS, len(points))).astype(np.intp)
         waves = view.of(set_in_copula(points[few]))
@@ -233,7 +183,7 @@ class Knowledge:
         self.strangeness = pair_strangeness(self.stages, self.points)
         self.rows = self._test_rows()
         self._views: dict[tuple[int, bool], Array] = {}
-        self._tables: dict[int, FactorTable] = {}
+        self._tables: dict[int, Factors] = {}
         self._gaps: dict[tuple[int, int], float] = {}
         self._seen: dict[frozenset[int], Seen] = {}
         self.kept: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -265,22 +215,22 @@ class Knowledge:
                 own = feature_values(known.features[number], table)
                 self._gaps[stage, number] = float(known.values[number] - own.mean())
 
-    def _tested(self, stage: int) -> FactorTable:
+    def _tested(self, stage: int) -> Factors:
         if stage not in self._tables:
             self._tables[stage] = self._table(stage, tested=True)
         return self._tables[stage]
 
-    def _table(self, stage: int, *, tested: bool) -> FactorTable:
-        view = self.release.moments[stage].measurement.view
-        if view is not None and not view.pooled and view.radius is None:
-            return BentTable(self.rows if tested else self.points, view)
-        return table_of(self.view(stage, tested=tested), view)
+    def _table(self, stage: int, *, tested: bool) -> Factors:
+        measurement = self.release.moments[stage].measurement
+        if measurement.view is not None and measurement.family.alone:
+            return BentTable(self.rows if tested else self.points, measurement.view)
+        return measurement.family.basis.factors(self.view(stage, tested=tested))
 
     def view(self, stage: int, *, tested: bool) -> Array:
         """Return the test rows, or the synthetic ones, as a stage sees them."""
         if (stage, tested) not in self._views:
-            points, view = self.rows if tested else self.points, self.release.moments[stage].measurement.view
-            self._views[stage, tested] = points if view is None else view.of(points)
+            measurement = self.release.moments[stage].measurement
+            self._views[stage, tested] = measurement.seen(self.rows if tested else self.points)
         return self._views[stage, tested]
 
     def _test_rows(self) -> Array:
@@ -349,12 +299,11 @@ def joint_surprise(stages: Sequence[Stage]) -> float | None:
 
 
 def _waved(noisy: NoisyMoments) -> bool:
-    return noisy.measurement.view is not None and noisy.measurement.view.waves
+    return noisy.measurement.family.between_pairs
 
 
 def _of_lengths(stage: Stage) -> bool:
-    view = stage.noisy.measurement.view
-    return view is not None and view.pooled
+    return stage.noisy.measurement.family == RowNorms()
 
 
 def single_features(stages: Sequence[Stage], column: int, x: Array) -> Iterator[tuple[Array, float, float]]:
@@ -368,13 +317,13 @@ def features_of(
     """Yield the same for a few coordinates, at points that have only those."""
     place = {c: number for number, c in enumerate(coordinates)}
     for stage in stages:
-        view = stage.noisy.measurement.view
-        if view is not None and (not view.by_column or view.radius is not None):
+        view, family = stage.noisy.measurement.view, stage.noisy.measurement.family
+        if not (family.own_coordinates and family.alone):
             continue
         bent = points
         if view is not None:
             bent = np.stack([view.bend(c, np.rint(points[:, i] * LATTICE)) for c, i in place.items()], axis=1) / LATTICE
-        table = table_of(bent, view)
+        table = family.basis.factors(bent)
         for feature, value, deviation in zip(stage.features, stage.values, stage.deviations, strict=True):
             if all(c in place for term in feature.terms for c, _ in term):
                 own = Feature(tuple(tuple((place[c], k) for c, k in term) for term in feature.terms))

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.answer.evidence import MOST_SETS, ChebyshevTable, drop_oldest, posterior_deviations
+from smoothsynth.answer.evidence import MOST_SETS, drop_oldest, posterior_deviations
+from smoothsynth.queries.bases import Chebyshev
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,7 +190,7 @@ def orthonormal(functions: Array) -> Array:
 def _polynomials(knowledge: Knowledge, column: int) -> Array:
     key = ("polynomials", (column,))
     if key not in knowledge.kept:
-        table = ChebyshevTable(knowledge.rows[:, [column]])
+        table = Chebyshev().factors(knowledge.rows[:, [column]])
         # A level or a mark is 0 or 1, so every function of it is a straight line.
         degrees = DEGREES if knowledge.release.schema.roles[column] == "value" else 1
         knowledge.kept[key] = orthonormal(np.stack([table.of(0, k) for k in range(1, degrees + 1)], axis=1))

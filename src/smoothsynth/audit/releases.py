@@ -44,6 +44,7 @@ from smoothsynth.private import noise
 from smoothsynth.private.measure import measure, measure_levels
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import WAVES, term_feature
+from smoothsynth.queries.families import PairwiseFourier
 from smoothsynth.queries.measurement import Measurement, charge_for
 from smoothsynth.queries.selection import PRODUCTS, PairChoice
 from smoothsynth.queries.transformation import View
@@ -190,7 +191,7 @@ def choice_case(tables: Pair) -> Case:
         features,
         "discrete gaussian",
         multiplier=measuring,
-        view=View.straight(3, waves=True),
+        view=View.straight(3, PairwiseFourier()),
         choice=choice,
     )
     opened = tuple(open_table(tables.arrow(side), tables.schema) for side in (0, 1))

@@ -14,6 +14,7 @@ import numpy as np
 from smoothsynth.errors import PlanError
 from smoothsynth.methods.adaptive_rounds import gaussian_stages, pure_stages
 from smoothsynth.methods.layout import FOCUSES, Design, Shape
+from smoothsynth.queries.families import RankHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +104,7 @@ def _rank_noise(stages: Stages, rows: int) -> float:
     if ranks is None:
         return math.inf
     degrees, noise = np.array([feature.degree for feature in ranks.features]), ranks.deviations(rows)
-    counts = None if ranks.view is None else ranks.view.counts
+    counts = ranks.family.cells if isinstance(ranks.family, RankHistogram) else None
     if counts is not None:
         # Neither the last count nor a mark, which is measured as one, is a further cosine.
         cosines = degrees < counts

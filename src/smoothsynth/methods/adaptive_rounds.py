@@ -42,9 +42,9 @@ from smoothsynth.methods.layout import (
     with_waves,
 )
 from smoothsynth.queries.bases import pooled
+from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, whole_weights
 from smoothsynth.queries.selection import PairChoice
-from smoothsynth.queries.transformation import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from smoothsynth.accounting.charges import Budget
     from smoothsynth.methods.layout import Focus, Shape, Stages
     from smoothsynth.queries.bases import Feature
+    from smoothsynth.queries.transformation import View
 
 
 # A weight for T_2 beside x that costs nothing: (x_i, v T_2(x_i)) has L2 sensitivity 2 sqrt(d) for every
@@ -112,7 +113,7 @@ def gaussian_stages(
             weights=whole_weights(weights),
             rows_per_person=rows_per_person,
             view=view,
-            **({} if view is not None and (view.radius is not None or view.pooled) else shape.facts()),
+            **(shape.facts() if view is None or view.family.alone else {}),
         )
 
     values, marks = len(shape.values), len(shape.marks)
@@ -128,21 +129,21 @@ def gaussian_stages(
         weights = own + [mark] * marks
         purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
         purpose += SHARES_AGAIN if marks else ""
-        stages.append(("ranks", stage("ranks", purpose, ranks, weights, shape.straight(counts=counts))))
+        stages.append(("ranks", stage("ranks", purpose, ranks, weights, shape.straight(RankHistogram(counts)))))
     if "pairs" in shares:
         pairs = shape.pairs()
         weights = pair_weights(pairs, math.sqrt(lean.mean_weight))
-        stages.append(("scores", stage("pairs", PAIRS, pairs, weights, shape.straight(1.0))))
+        stages.append(("scores", stage("pairs", PAIRS, pairs, weights, shape.straight(ClippedSecondMoments(1.0)))))
     if "lengths" in shares:
         degrees = _length_degrees(rows / rows_per_person, multipliers["lengths"])
         lengths = cosines_of_length(degrees)
         purpose = LENGTHS.format(degrees)
-        stages.append(("lengths", stage("lengths", purpose, lengths, falling(lengths), View.straight(1, pooled=True))))
+        stages.append(("lengths", stage("lengths", purpose, lengths, falling(lengths), shape.straight(RowNorms()))))
     if chosen and "chosen" in shares:
         stages += chosen_stages(shape, chosen, multipliers["chosen"], rows_per_person=rows_per_person)
     if "waves" in shares:
         waves = shape.waves()
-        stages.append(("waves", stage("waves", WAVED, waves, [1.0] * len(waves), shape.straight(waves=True))))
+        stages.append(("waves", stage("waves", WAVED, waves, [1.0] * len(waves), shape.straight(PairwiseFourier()))))
     return stages
 
 
@@ -162,7 +163,7 @@ def chosen_stages(shape: Shape, count: int, multiplier: float, *, rows_per_perso
                 mechanism="discrete gaussian",
                 multiplier=part,
                 rows_per_person=rows_per_person,
-                view=shape.straight(waves=True),
+                view=shape.straight(PairwiseFourier()),
                 choice=PairChoice(own, part, rows_per_person),
                 **shape.facts(),
             ),
@@ -261,7 +262,7 @@ def pure_stages(
             weights=whole_weights(weights) if weights else (),
             rows_per_person=rows_per_person,
             view=view,
-            **(shape.facts() if view is None or view.waves else {}),
+            **(shape.facts() if view is None or view.family.between_pairs else {}),
         )
 
     means, weights = shape.moments(1), [1.0] * len(shape.values) + [PURE_MARK_WEIGHT] * len(shape.marks)
@@ -278,17 +279,17 @@ def pure_stages(
         ranks = shape.moments(counts or degrees)[: (counts or degrees) * values]
         purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
         kind = "cube" if counts is None else "discrete laplace"
-        stages.append(("ranks", stage("ranks", purpose, ranks, shape.straight(counts=counts), mechanism=kind)))
+        stages.append(("ranks", stage("ranks", purpose, ranks, shape.straight(RankHistogram(counts)), mechanism=kind)))
     if "pairs" in shares:
         pairs = shape.pairs()
         weights = pair_weights(pairs, MEAN_WEIGHT * math.sqrt(d))
-        view = shape.straight(1.0)
+        view = shape.straight(ClippedSecondMoments(1.0))
         stages.append(("scores", stage("pairs", PAIRS, pairs, view, weights=weights, mechanism="ball")))
     if "lengths" in shares:
-        purpose, view = LENGTHS.format(LENGTH_DEGREES), View.straight(1, pooled=True)
+        purpose, view = LENGTHS.format(LENGTH_DEGREES), shape.straight(RowNorms())
         stages.append(("lengths", stage("lengths", purpose, cosines_of_length(LENGTH_DEGREES), view)))
     if "waves" in shares:
-        waves, view = shape.waves(), shape.straight(waves=True)
+        waves, view = shape.waves(), shape.straight(PairwiseFourier())
         stages.append(("waves", stage("waves", WAVED, waves, view, mechanism="ball")))
     return stages
 

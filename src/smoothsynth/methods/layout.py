@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.queries.bases import WAVES, lowest, pooled, tensor, term_feature
+from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, QueryFamily, RankHistogram, RowNorms
 from smoothsynth.queries.selection import PRODUCTS
 from smoothsynth.queries.transformation import View
 
@@ -125,9 +126,9 @@ class Shape:
         possible = self.free and 2 <= columns <= MOST_WAVED and self.dimensions <= MOST_COUNTED
         return columns if possible else 0
 
-    def straight(self, radius: float | None = None, *, counts: int | None = None, waves: bool = False) -> View:
+    def straight(self, family: QueryFamily) -> View:
         """Return the view that bends nothing: what a plan knows before the first release."""
-        return View.straight(self.dimensions, radius, counts=counts, waves=waves)
+        return View.straight(self.dimensions, family)
 
 
 def with_waves(shares: dict[str, float], lean: Focus, noise: float, *, power: float) -> dict[str, float]:
@@ -249,11 +250,20 @@ def purpose_of(measured: Measurement, schema: Schema, *, method: str) -> str | N
     shape = Shape.of(schema)
     if view is None:
         return _of_first(features, shape)
-    if view.pooled:
-        return _of_lengths(features)
-    if view.radius is not None:
-        return PAIRS if features == shape.pairs() else None
-    return _of_waves(features, shape) if view.waves else _of_ranks(features, shape, view.counts)
+    return _of_family(view.family, features, shape)
+
+
+def _of_family(family: QueryFamily, features: Features, shape: Shape) -> str | None:
+    match family:
+        case RowNorms():
+            return _of_lengths(features)
+        case ClippedSecondMoments():
+            return PAIRS if features == shape.pairs() else None
+        case PairwiseFourier():
+            return _of_waves(features, shape)
+        case RankHistogram(cells=cells):
+            return _of_ranks(features, shape, cells)
+    return None
 
 
 def _of_paper(features: Features, dimensions: int) -> str | None:

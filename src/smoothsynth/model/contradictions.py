@@ -23,7 +23,7 @@ import numpy as np
 
 from smoothsynth.fit.result import CONTRADICTED, UNMATCHED, quoted
 from smoothsynth.model.marginal_moments import unmatched
-from smoothsynth.queries.bases import coordinate_of
+from smoothsynth.queries.families import ClippedSecondMoments, RowNorms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -102,7 +102,7 @@ def listed(found: Sequence[Contradiction]) -> str:
 def _of(noisy: NoisyMoments, schema: Schema, points: Array) -> Iterator[Contradiction]:
     """Yield every contradiction of one measurement."""
     measurement = noisy.measurement
-    if measurement.view is not None and measurement.view.pooled:
+    if measurement.family == RowNorms():
         return
     runs = _runs(measurement)
     released, noise = _added(noisy.values, runs), np.sqrt(_added(noisy.deviations**2, runs))
@@ -124,9 +124,8 @@ def _moments(measurement: Measurement, points: Array, runs: Sequence[list[int]])
     Rows that are cut to a length are standardised: a product has at least the deviation that most of them have, even if
     it is constant in a few rows, and is far below 1.
     """
-    view = measurement.view
-    if view is not None and (view.waves or _is_cut(measurement)):
-        mean, square, most = _of_products(measurement.features, _blocks(view.of, points), len(points))
+    if measurement.family.between_pairs or _is_cut(measurement):
+        mean, square, most = _of_products(measurement.features, _blocks(measurement.seen, points), len(points))
     else:
         total, squares = np.zeros((2, len(measurement.features)))
         for seen in _blocks(lambda block: _added(measurement.evaluate(block), runs), points):
@@ -160,12 +159,12 @@ def _blocks(of: Callable[[Array], Array], points: Array) -> Iterator[Array]:
 
 
 def _is_cut(measurement: Measurement) -> bool:
-    return measurement.view is not None and measurement.view.radius is not None
+    return isinstance(measurement.family, ClippedSecondMoments)
 
 
 def _runs(measurement: Measurement) -> list[list[int]]:
     """Return the places of the soft counts of each coordinate of values, in their order."""
-    if measurement.view is None or measurement.view.counts is None:
+    if not measurement.family.shares:
         return []
     places: dict[int, list[tuple[int, int]]] = {}
     for i, feature in enumerate(measurement.features):
@@ -183,8 +182,7 @@ def _added(values: Array, runs: Sequence[list[int]]) -> Array:
 
 
 def _columns(measurement: Measurement, feature: Feature, schema: Schema) -> tuple[str, ...]:
-    waves = measurement.view is not None and measurement.view.waves
-    own = {coordinate_of(c) if waves else c for c, _ in feature.terms[0]}
+    own = measurement.family.read([c for c, _ in feature.terms[0]], schema.dimensions)
     return tuple(dict.fromkeys(schema.owners[c][0] for c in sorted(own)))
 
 
@@ -194,6 +192,6 @@ def _what(measurement: Measurement, feature: Feature, schema: Schema) -> str:
         return "product"
     if schema.columns[columns[0]].kind == "category":
         return "share of a level"
-    if measurement.view is not None and measurement.view.waves:
+    if measurement.family.between_pairs:
         return "wave"
     return {1: "mean", 2: "second moment"}.get(feature.degree, f"moment of degree {feature.degree}")

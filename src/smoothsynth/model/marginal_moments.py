@@ -356,7 +356,7 @@ def unmatched(schema: Schema, moments: Sequence[NoisyMoments]) -> dict[str, floa
     Post-processing of released shares; a category is left out where noise explains what they leave of 1.
     """
     names = [name for name, column in schema.columns.items() if isinstance(column, Category)]
-    uncut = [noisy for noisy in moments if noisy.measurement.uncut]
+    uncut = [noisy for noisy in moments if noisy.measurement.of_columns]
     found = zip(names, schema.whole, unmatched_shares(schema.exclusive, uncut), strict=True)
     return {name: share for name, whole, share in found if whole and share}
 

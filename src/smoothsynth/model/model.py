@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth._runtime import one_thread_if_small
-from smoothsynth.errors import PlanError
 from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs, simulated
 from smoothsynth.model.copula import MOST_SIMULATED, CutMoments, learn_pairs
 from smoothsynth.model.marginal_moments import (
@@ -44,12 +43,20 @@ from smoothsynth.model.scales import hold_square, known_so_far
 from smoothsynth.model.swapping import exchange
 from smoothsynth.model.transformations import length_view, rank_view, score_length, score_units, score_view, wave_view
 from smoothsynth.queries.bases import LATTICE
+from smoothsynth.queries.families import (
+    ClippedSecondMoments,
+    MarginalMoments,
+    PairwiseFourier,
+    RankHistogram,
+    RowNorms,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from smoothsynth.queries.families import QueryFamily
     from smoothsynth.queries.measurement import Measurement, NoisyMoments
     from smoothsynth.queries.transformation import View
     from smoothsynth.schema import Schema
@@ -103,21 +110,9 @@ class Model:
         """What was released of whole rows and has shares of levels and marks in it."""
         return self.low if self.ranks is None else (*self.low, self.ranks)
 
-    def look(self, kind: str | None, measurement: Measurement, rows: int) -> View | None:
-        """Return the view that a stage of this kind shall use: what is known, and how much noise there will be."""
-        if kind is None:
-            return None
-        if kind == "ranks":
-            return rank_view(self.columns, None if measurement.view is None else measurement.view.counts)
-        if kind == "scores":
-            units = score_units(self.columns, measurement, rows) * score_length(self.columns, measurement, rows)
-            return score_view(self.columns, units)
-        if kind == "lengths":
-            return length_view(expected_ranks(self.columns, self.correlation))
-        if kind == "waves":
-            # What was seen of pairs is put together, so all of it is seen in one way.
-            return self.waves[0].measurement.view if self.waves else wave_view(self.columns)
-        raise PlanError(f"There is no look {kind!r}.")
+    def proposed(self, measurement: Measurement, rows: int) -> View | None:
+        """Return the view that a measurement shall use: what is known, and how much noise there will be."""
+        return PROPOSALS[type(measurement.family)](self, measurement, rows)
 
     def offer(self, measurement: Measurement) -> Measurement:
         """Return a measurement that chooses pairs, with what rows of the model have of them; those known are left out."""
@@ -130,52 +125,16 @@ class Model:
         expected = np.rint(waves.T @ waves * (LATTICE / len(waves))).astype(np.int64)
         return replace(measurement, features=left, weights=(), choice=replace(choice, expected=expected))
 
-    def learn(self, kind: str | None, noisy: NoisyMoments) -> Model:
-        """Return the model after a release that was looked at in this way.
+    def update(self, noisy: NoisyMoments) -> Model:
+        """Return the model after a release.
 
         What was released first is not given up for less, and what is public of moments replaces noise.
         """
+        family = type(noisy.measurement.family)
         with one_thread_if_small(MOST_SIMULATED * self.columns.count):
-            learned = self._learned(kind, noisy)
-        columns = hold_first(learned.columns, learned.low) if kind is not None else learned.columns
+            learned = UPDATES[family](self, noisy)
+        columns = learned.columns if family is MarginalMoments else hold_first(learned.columns, learned.low)
         return replace(learned, columns=hold_public(columns, noisy.rows))
-
-    def _learned(self, kind: str | None, noisy: NoisyMoments) -> Model:
-        if kind == "ranks":
-            return replace(self, columns=learn_ranks(self.columns, noisy, self.low), ranks=noisy)
-        if kind == "scores":
-            _, known = measured_means(self.columns, self.low)
-            found = learn_pairs(self.columns, noisy, known=known)
-            columns = hold_square(found.columns, self.low, found.cut, rank_noise(self.ranks))
-            columns = hold_shares(columns, self._uncut, cut_noise=found.cut.noise)
-            return replace(self, columns=columns, correlation=found.correlation, cut=found.cut)
-        if kind == "lengths":
-            return self._learn_lengths(noisy)
-        if kind == "waves":
-            return replace(self, waves=(*self.waves, noisy))
-        if not any(map(separable, noisy.features)):
-            return self
-        low = (*self.low, noisy)
-        return replace(self, low=low, columns=learn_low(self.columns, low))
-
-    def _learn_lengths(self, noisy: NoisyMoments) -> Model:
-        """Learn the lengths of rows, scale all columns until their mean length is right, and hold what was seen before.
-
-        Under pure epsilon the mean length is known too from the pooled second moment, measured before.
-        """
-        square = None if noisy.measurement.multiplier is not None else pooled_mean_square(self.columns, self.low)
-        known = known_so_far(self.columns, self.low, self.cut, rank_noise(self.ranks))
-        columns = scale_to_lengths(self.columns, self.correlation, noisy, square=square, known=known)
-        stretch, correlation = needed_stretch(columns, self.correlation, noisy), self.correlation
-        if self.cut is not None:
-            columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, self.cut, known=known)
-            columns = hold_whole_means(columns, self.low, self.cut)
-            # Lengths of rows tell nothing of shares.
-            columns = columns.with_shares({mark: self.columns.share(mark) for mark in columns.groups.marks})
-            drawn = simulated(columns, correlation, stretch)
-            noise = math.inf if square is None else square[1]
-            columns = settle_spreads(columns, drawn, self.low, self.cut, noisy, square=noise)
-        return replace(self, lengths=noisy, stretch=stretch, columns=columns, correlation=correlation)
 
     def rows(self, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
         """Draw rows: their columns have the model's densities almost exactly, whatever their number."""
@@ -208,11 +167,90 @@ def empty_model(schema: Schema) -> Model:
     return Model(columns, np.eye(columns.count))
 
 
-def learn_through(model: Model, origin: Model, kind: str | None, noisy: NoisyMoments) -> Model:
+def update_through(model: Model, origin: Model, noisy: NoisyMoments) -> Model:
     """Return the model after moments whose view was made of the model `origin`.
 
     Cosines of ranks are cos(k pi F(x)) with F of the columns of `origin`, so these columns are what is tilted. Scores and
     lengths are compared with rows of the model seen through the view itself, whatever it was made of (docs/proofs/sites.md).
     """
-    known = replace(model, columns=origin.columns) if kind == "ranks" else model
-    return known.learn(kind, noisy)
+    ranks = isinstance(noisy.measurement.family, RankHistogram)
+    return (replace(model, columns=origin.columns) if ranks else model).update(noisy)
+
+
+def _propose_ranks(model: Model, measurement: Measurement, rows: int) -> View:
+    family = measurement.family
+    return rank_view(model.columns, family.cells if isinstance(family, RankHistogram) else None)
+
+
+def _propose_scores(model: Model, measurement: Measurement, rows: int) -> View:
+    units = score_units(model.columns, measurement, rows) * score_length(model.columns, measurement, rows)
+    return score_view(model.columns, units)
+
+
+def _propose_lengths(model: Model, measurement: Measurement, rows: int) -> View:
+    return length_view(expected_ranks(model.columns, model.correlation))
+
+
+def _propose_waves(model: Model, measurement: Measurement, rows: int) -> View | None:
+    # What was seen of pairs is put together, so all of it is seen in one way.
+    return model.waves[0].measurement.view if model.waves else wave_view(model.columns)
+
+
+def _learn_low(model: Model, noisy: NoisyMoments) -> Model:
+    if not any(map(separable, noisy.features)):
+        return model
+    low = (*model.low, noisy)
+    return replace(model, low=low, columns=learn_low(model.columns, low))
+
+
+def _learn_ranks(model: Model, noisy: NoisyMoments) -> Model:
+    return replace(model, columns=learn_ranks(model.columns, noisy, model.low), ranks=noisy)
+
+
+def _learn_pairs(model: Model, noisy: NoisyMoments) -> Model:
+    _, known = measured_means(model.columns, model.low)
+    found = learn_pairs(model.columns, noisy, known=known)
+    columns = hold_square(found.columns, model.low, found.cut, rank_noise(model.ranks))
+    columns = hold_shares(columns, model._uncut, cut_noise=found.cut.noise)
+    return replace(model, columns=columns, correlation=found.correlation, cut=found.cut)
+
+
+def _learn_waves(model: Model, noisy: NoisyMoments) -> Model:
+    return replace(model, waves=(*model.waves, noisy))
+
+
+def _learn_lengths(model: Model, noisy: NoisyMoments) -> Model:
+    """Learn the lengths of rows, scale all columns until their mean length is right, and hold what was seen before.
+
+    Under pure epsilon the mean length is known too from the pooled second moment, measured before.
+    """
+    square = None if noisy.measurement.multiplier is not None else pooled_mean_square(model.columns, model.low)
+    known = known_so_far(model.columns, model.low, model.cut, rank_noise(model.ranks))
+    columns = scale_to_lengths(model.columns, model.correlation, noisy, square=square, known=known)
+    stretch, correlation = needed_stretch(columns, model.correlation, noisy), model.correlation
+    if model.cut is not None:
+        columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, model.cut, known=known)
+        columns = hold_whole_means(columns, model.low, model.cut)
+        # Lengths of rows tell nothing of shares.
+        columns = columns.with_shares({mark: model.columns.share(mark) for mark in columns.groups.marks})
+        drawn = simulated(columns, correlation, stretch)
+        noise = math.inf if square is None else square[1]
+        columns = settle_spreads(columns, drawn, model.low, model.cut, noisy, square=noise)
+    return replace(model, lengths=noisy, stretch=stretch, columns=columns, correlation=correlation)
+
+
+# What a model makes of each query family: the view it proposes for the next measurement, and what it learns from it.
+PROPOSALS: dict[type[QueryFamily], Callable[[Model, Measurement, int], View | None]] = {
+    MarginalMoments: lambda model, measurement, rows: None,
+    RankHistogram: _propose_ranks,
+    ClippedSecondMoments: _propose_scores,
+    RowNorms: _propose_lengths,
+    PairwiseFourier: _propose_waves,
+}
+UPDATES: dict[type[QueryFamily], Callable[[Model, NoisyMoments], Model]] = {
+    MarginalMoments: _learn_low,
+    RankHistogram: _learn_ranks,
+    ClippedSecondMoments: _learn_pairs,
+    RowNorms: _learn_lengths,
+    PairwiseFourier: _learn_waves,
+}

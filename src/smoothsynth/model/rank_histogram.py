@@ -15,7 +15,8 @@ import numpy as np
 from smoothsynth.model.marginal_moments import UNKNOWN, first_moments, learn_shares, missing_share, where_there
 from smoothsynth.model.marginals import tilt
 from smoothsynth.model.transformations import FLAT_SHARE
-from smoothsynth.queries.bases import count_values
+from smoothsynth.queries.bases import HatBasis, count_values
+from smoothsynth.queries.families import RankHistogram
 from smoothsynth.queries.transformation import knot_places
 
 if TYPE_CHECKING:
@@ -52,15 +53,15 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
     if not lines:
         return columns
     values, deviations = _released(columns, noisy)
-    view = noisy.measurement.view
-    if view is None:
+    view, family = noisy.measurement.view, noisy.measurement.family
+    if view is None or not isinstance(family, RankHistogram):
         raise ValueError("ranks are measured through a view")
     counts, loose = values.shape[1], _LOOSE
     degrees = np.arange(1, counts + 1)
-    if view.counts is not None:
+    if family.cells is not None:
         columns = columns.with_cells_at({c: _crowded(view, c, values[c]) for c in lines if not columns.exact[c]})
     ranks = columns.mixed(FLAT_SHARE).middles()
-    if view.counts is None:
+    if family.cells is None:
         functions = np.cos(np.pi * ranks[:, None, :] * degrees[:, None])
     else:
         cosines = np.cos(np.pi * degrees[:-1, None] * (degrees - 0.5) / counts)
@@ -94,9 +95,8 @@ def rank_noise(noisy: NoisyMoments | None) -> float:
     """Return the noise of the first cosine of ranks, measured or made of soft counts; boundless if there is none."""
     if noisy is None:
         return math.inf
-    view = noisy.measurement.view
-    counts = None if view is None else view.counts
-    return float(np.min(noisy.deviations)) * (1.0 if counts is None else math.sqrt(counts / 2.0))
+    basis = noisy.measurement.family.basis
+    return float(np.min(noisy.deviations)) * (math.sqrt(basis.cells / 2.0) if isinstance(basis, HatBasis) else 1.0)
 
 
 def _common_and_own(values: Array, deviations: Array, loose: float) -> tuple[Array, Array]:

@@ -144,7 +144,7 @@ class _Rows:
             d z_k^2 / d theta_j  =  2 y_j y'_j (1_{j = k} - z_k^2 1_cut) / max(|y|, 1)^2
         """
         seen = (np.diag(cut.covariance) + cut.means**2)[self.lines]
-        y = cut.view.uncut(self.rows)
+        y = cut.view.unclipped(self.rows)
         length = np.maximum(np.linalg.norm(y, axis=1), 1.0)
         by = 2.0 * y[:, self.lines] * (self.moving() / cut.units[self.lines]) * (self.weights / length**2)[:, None]
         squares = (y[:, self.lines] / length[:, None]) ** 2

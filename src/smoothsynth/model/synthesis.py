@@ -94,10 +94,9 @@ def _weigh(
 
 
 def _seen(noisy: NoisyMoments, points: NDArray[np.float64]) -> tuple[tuple[Feature, ...], NDArray[np.float64]]:
-    view = noisy.measurement.view
-    if view is not None and view.counts is not None:
+    if noisy.measurement.family.shares:
         raise PlanError("Soft counts tell the model of columns; candidates are not weighed by them.")
-    return noisy.features, points if view is None else view.of(points)
+    return noisy.features, noisy.measurement.seen(points)
 
 
 def _candidates(
@@ -111,7 +110,7 @@ def _candidates(
         model = empty_model(schema)
         for noisy in moments:
             if noisy.measurement.view is None and any(map(separable, noisy.features)):
-                model = model.learn(None, noisy)
+                model = model.update(noisy)
         return _allowed(schema, model.rows(count, generator=generator), np.full(count, 1.0 / count), "model")
     if kind == "grid":
         levels = max(2, round(count ** (1.0 / schema.dimensions)))

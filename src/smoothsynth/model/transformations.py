@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, RankHistogram, RowNorms
 from smoothsynth.queries.transformation import View, knot_places
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def rank_view(columns: Columns, counts: int | None = None) -> View:
     """
     ranks = _ranks(columns, FLAT_SHARE)
     lines = [knot_places() if f is None else np.cos(np.pi * f) if counts is None else 2.0 * f - 1.0 for f in ranks]
-    return View.from_values(np.stack(lines), counts=counts)
+    return View.from_values(np.stack(lines), RankHistogram(counts))
 
 
 def wave_view(columns: Columns) -> View:
@@ -52,7 +53,7 @@ def wave_view(columns: Columns) -> View:
     ranks = _ranks(columns, KNOWN_FLAT_SHARE)
     even = [f if f is None or columns.exact[c] else _without_peaks(f) for c, f in enumerate(ranks)]
     lines = [2.0 / 3.0 * knot_places() if f is None else 2.0 * f - 1.0 for f in even]
-    return View.from_values(np.stack(lines), waves=True)
+    return View.from_values(np.stack(lines), PairwiseFourier())
 
 
 def _without_peaks(ranks: Array) -> Array:
@@ -102,7 +103,9 @@ def score_units(columns: Columns, measurement: Measurement, rows: int) -> Array:
 
 def score_view(columns: Columns, units: Array) -> View:
     """See each coordinate as (x - m)/u, rows cut to length 1."""
-    return View.from_values((knot_places()[None, :] - columns.means()[:, None]) / units[:, None], radius=1.0)
+    return View.from_values(
+        (knot_places()[None, :] - columns.means()[:, None]) / units[:, None], ClippedSecondMoments(1.0)
+    )
 
 
 def _pair_noise(columns: Columns, measurement: Measurement, rows: int) -> float:
@@ -112,4 +115,4 @@ def _pair_noise(columns: Columns, measurement: Measurement, rows: int) -> float:
 
 def length_view(distribution: Array) -> View:
     """See the mean square t of a row as cos(pi F(t)); `distribution` is F at the knots, t from 0 to 1."""
-    return View.from_values(np.cos(np.pi * distribution)[None, :], pooled=True)
+    return View.from_values(np.cos(np.pi * distribution)[None, :], RowNorms())

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsynth.discovery.search import Found
 from smoothsynth.errors import ReleaseError
 from smoothsynth.methods.paper import NoisySubspace
-from smoothsynth.pipeline.release import FORMAT, MOMENTS_FILE, RECEIPT_FILE, Receipt, as_text, moments_document
+from smoothsynth.pipeline.release import FORMAT, FORMATS, MOMENTS_FILE, RECEIPT_FILE, Receipt, as_text, moments_document
 from smoothsynth.pipeline.stored_rows import MOST_MOMENTS, MOST_RECEIPT
 from smoothsynth.queries.measurement import NoisyMoments
 
@@ -228,9 +228,9 @@ class Measured:
     earlier: tuple[NoisyMoments, ...]
     found: Found | None
 
-    def check_form(self) -> None:
-        """Refuse a file that says anything else, or says it otherwise."""
-        again = moments_document(self.moments, self.subspace, found=self.found, earlier=self.earlier)
+    def check_form(self, format_: int) -> None:
+        """Refuse a file that says anything else, says it otherwise, or has another format than the receipt."""
+        again = moments_document(self.moments, self.subspace, found=self.found, earlier=self.earlier, format_=format_)
         check_form(MOMENTS_FILE, self.text, again)
 
 
@@ -260,9 +260,9 @@ def read_receipt(folder: Path) -> Stated:
     """Read the receipt; of another format, or with values of other types, it is refused."""
     text = read_text(folder, RECEIPT_FILE, most=MOST_RECEIPT)
     facts = parse(text, RECEIPT_FILE)
-    if facts.get("format") != FORMAT:
+    if facts.get("format") not in FORMATS:
         raise ReleaseError(
-            f"The receipt has format {facts.get('format')!r:.40}; this version reads format {FORMAT}. "
+            f"The receipt has format {facts.get('format')!r:.40}; this version reads formats {FORMATS[0]} to {FORMAT}. "
             "Update smoothsynth, or read it with the version that wrote it."
         )
     check_shape(facts, RECEIPT, "receipt")
@@ -276,8 +276,8 @@ def read_measured(folder: Path) -> Measured:
     text = read_text(folder, MOMENTS_FILE, most=MOST_MOMENTS)
     document = parse(text, MOMENTS_FILE)
     check_shape(document, {"format": int, "moments": [MOMENTS]}, "moments")
-    if document["format"] != FORMAT:
-        raise ReleaseError(f"{MOMENTS_FILE} must have format {FORMAT}, and has not.")
+    if document["format"] not in FORMATS:
+        raise ReleaseError(f"{MOMENTS_FILE} must have a format from {FORMATS[0]} to {FORMAT}, and has not.")
     moments, earlier = _moments(document["moments"]), _moments(document.get("earlier", []))
     check_earlier(earlier, moments)
     subspace = _subspace(document["subspace"]) if "subspace" in document else None

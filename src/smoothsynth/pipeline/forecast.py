@@ -69,11 +69,11 @@ def _looked_at(plan: Plan) -> list[Measurement]:
     Shapes of pairs are left out: they are many, and tell little of typical queries.
     Where bounds or levels have yet to be found, the schema has no coordinates to look at; then all is looked at straight.
     """
-    rounds = [(look, m) for look, m in zip(plan.looks, plan.measurements, strict=True) if look != "waves"]
+    measurements = [m for m in plan.measurements if not m.family.between_pairs]
     if not plan.adaptive or plan.discovery is not None:
-        return [m for _, m in rounds]
+        return measurements
     model = empty_model(plan.schema)
-    return [replace(m, view=model.look(look, m, plan.rows)) for look, m in rounds]
+    return [replace(m, view=model.proposed(m, plan.rows)) for m in measurements]
 
 
 def plan_text(plan: Plan) -> str:

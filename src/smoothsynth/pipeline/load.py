@@ -73,7 +73,7 @@ def strange_sentences(stated: Stated, measured: Measured) -> Iterator[str]:
     fit, schema = stated.facts["fit"], stated.receipt.schema
     if not is_outcome(fit["outcome"], schema.names, method=fit["method"], converged=fit["converged"]):
         yield "The outcome of the fit must be one of the sentences that say how such a fit ended; it is another."
-    counted = any(m.measurement.view is not None and m.measurement.view.counts for m in measured.moments)
+    counted = any(m.measurement.family.shares for m in measured.moments)
     if counted and (stated.facts["candidates"], fit["method"]) != ("model", "maximum entropy"):
         yield "Soft counts tell a model of the columns; the receipt names another way to make rows."
     if measured.subspace is not None and stated.facts["candidates"] != "ellipsoid":
@@ -203,7 +203,7 @@ def _check_agreement(receipt: Receipt, measured: Measured) -> None:
 def _check_form(stated: Stated, measured: Measured) -> None:
     """Refuse files that say more than a release, and, if this version wrote them, sentences that it does not write."""
     stated.check_form()
-    measured.check_form()
+    measured.check_form(stated.receipt.format)
     strange = [*strange_receipt(stated), *(strange_sentences(stated, measured) if stated.receipt.ours else ())]
     if strange:
         raise ReleaseError(strange[0])

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from smoothsynth.methods.paper import NoisySubspace
 
 
-FORMAT = 1
+# Raised whenever the folder changes, until a version is tagged; folders of earlier formats are read and answer.
+FORMAT = 2
+FORMATS = (1, FORMAT)
 NEIGHBOURS = (
     "Two tables are neighbours if they have the same number of rows and differ in one row; "
     "the number of rows is public."
@@ -64,6 +66,7 @@ class Receipt:
     seed: int | None
     synthetic_rows: int
     version: str
+    format: int = FORMAT
 
     @property
     def spent(self) -> Budget:
@@ -72,8 +75,8 @@ class Receipt:
 
     @property
     def ours(self) -> bool:
-        """Whether it says that this version of the software wrote it."""
-        return self.version == VERSION
+        """Whether it says that this version of the software wrote it, in its present format."""
+        return (self.version, self.format) == (VERSION, FORMAT)
 
     def promise(self) -> str:
         """State the guarantee in words."""
@@ -93,7 +96,7 @@ class Receipt:
         """Return plain values for receipt.json."""
         spent = self.spent
         return {
-            "format": FORMAT,
+            "format": self.format,
             "software": f"smoothsynth {self.version}",
             "promise": self.promise(),
             "neighbours": NEIGHBOURS,
@@ -127,6 +130,7 @@ class Receipt:
             seed=facts["seed"],
             synthetic_rows=_whole(facts["synthetic_rows"]),
             version=facts["software"].removeprefix("smoothsynth "),
+            format=facts["format"],
         )
 
 
@@ -252,7 +256,9 @@ class Release:
         if csv:
             self._warn_of_formulas()
             write_csv(self.table, folder / CSV_FILE)
-        measured = moments_document(self.moments, self.subspace, found=self.found, earlier=self.earlier)
+        measured = moments_document(
+            self.moments, self.subspace, found=self.found, earlier=self.earlier, format_=self.receipt.format
+        )
         _write_json(folder / MOMENTS_FILE, measured)
         self._write_page(folder)
         hashes = {file.name: sha256(file) for file in sorted(folder.iterdir())}
@@ -313,9 +319,10 @@ def moments_document(
     *,
     found: Found | None,
     earlier: Sequence[NoisyMoments],
+    format_: int = FORMAT,
 ) -> dict[str, Any]:
     """Return plain values for moments.json."""
-    document: dict[str, Any] = {"format": FORMAT, "moments": [m.as_dict() for m in moments]}
+    document: dict[str, Any] = {"format": format_, "moments": [m.as_dict() for m in moments]}
     if subspace is not None:
         document["subspace"] = subspace.as_dict()
     if found is not None:

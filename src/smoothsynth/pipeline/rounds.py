@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from smoothsynth.model.model import Model, empty_model, learn_through
+from smoothsynth.model.model import Model, empty_model, update_through
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,10 +79,9 @@ class Rounds:
         """The view that the model proposes for the next round; of an earlier release, the one it proposed then."""
         number = len(self.moments)
         measurement, rows = self.measurements[number], self.rows
-        kind = look_of(measurement.view)
         if self.earlier:
             measurement, rows = self.earlier[number].measurement, self.earlier[number].rows
-        return self.origin.look(kind, measurement, rows)
+        return self.origin.proposed(measurement, rows)
 
     def after(self, *moments: NoisyMoments) -> Rounds:
         """Let the model learn from the moments of the next rounds, in order."""
@@ -92,18 +91,6 @@ class Rounds:
         number, moments = len(self.moments), (*self.moments, noisy)
         if not self.adaptive:
             return replace(self, moments=moments)
-        kind = look_of(self.measurements[number].view)
-        model = learn_through(self.model, self.origin, kind, noisy)
-        origin = self.origin.learn(kind, self.earlier[number]) if self.earlier else model
+        model = update_through(self.model, self.origin, noisy)
+        origin = self.origin.update(self.earlier[number]) if self.earlier else model
         return replace(self, model=model, origin=origin, moments=moments)
-
-
-def look_of(view: View | None) -> str | None:
-    """Tell a look by its view: rows cut to a length are scores, one pooled coordinate is lengths, waves, else ranks."""
-    if view is None:
-        return None
-    if view.pooled:
-        return "lengths"
-    if view.waves:
-        return "waves"
-    return "ranks" if view.radius is None else "scores"

@@ -34,7 +34,7 @@ import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -270,3 +270,111 @@ def check_waves(features: Sequence[Feature]) -> None:
         raise PlanError(
             "A view of waves needs different features, each a wave or a product of waves of two coordinates."
         )
+
+
+class Factors(Protocol):
+    """The factors of features at some points."""
+
+    def of(self, coordinate: int, number: int) -> Array:
+        """Return factor `number` of one coordinate."""
+
+
+class Basis(Protocol):
+    """Functions of what is seen of a row, whose products are features."""
+
+    @property
+    def name(self) -> str:
+        """What the page calls it."""
+
+    def evaluate(self, features: Sequence[Feature], seen: Array) -> Array:
+        """Return the (points, features) matrix of features at points as they are seen."""
+
+    def factors(self, seen: Array) -> Factors:
+        """Return the factors of features at points as they are seen, each computed once it is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chebyshev:
+    """Factor (c, k) is T_k of coordinate c."""
+
+    name: ClassVar[str] = "chebyshev"
+
+    def evaluate(self, features: Sequence[Feature], seen: Array) -> Array:
+        """Return the (points, features) matrix of features at points as they are seen."""
+        return evaluate(features, seen)
+
+    def factors(self, seen: Array) -> Factors:
+        """Return the factors of features at points as they are seen."""
+        return _ChebyshevFactors(seen)
+
+
+@dataclass(frozen=True, slots=True)
+class HatBasis:
+    """Factor (c, j) is the j-th of the hat functions (linear B-splines) of coordinate c, as many as `cells`."""
+
+    name: ClassVar[str] = "hat"
+    cells: int
+
+    def evaluate(self, features: Sequence[Feature], seen: Array) -> Array:
+        """Return the (points, features) matrix of features at points as they are seen."""
+        return evaluate_counts(features, seen, self.cells)
+
+    def factors(self, seen: Array) -> Factors:
+        """Return the factors of features at points as they are seen."""
+        return _HatFactors(seen, self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class FourierBasis:
+    """Factor (w, 1) is wave w; as a factor of a coordinate, (c, 1) and (c, 2) are the waves of coordinate c."""
+
+    name: ClassVar[str] = "fourier"
+
+    def evaluate(self, features: Sequence[Feature], seen: Array) -> Array:
+        """Return the (points, features) matrix of features at points as they are seen."""
+        return evaluate(features, seen)
+
+    def factors(self, seen: Array) -> Factors:
+        """Return the factors of features, by coordinates, at points as they are seen."""
+        return _WaveFactors(seen)
+
+
+class _ChebyshevFactors:
+    """T_0, T_1, ... of each coordinate of some points, by the recurrence, as far as they were asked for."""
+
+    def __init__(self, points: Array) -> None:
+        self._points = np.ascontiguousarray(points.T)
+        self._known: dict[int, list[Array]] = {}
+
+    def of(self, coordinate: int, number: int) -> Array:
+        """Return T_k of one coordinate:  T_{k+1} = 2 x T_k - T_{k-1}."""
+        x = self._points[coordinate]
+        known = self._known.setdefault(coordinate, [np.ones_like(x), x])
+        while len(known) <= number:
+            known.append(2.0 * x * known[-1] - known[-2])
+        return known[number]
+
+
+class _HatFactors:
+    """The hat functions of each coordinate of some points, as far as they were asked for."""
+
+    def __init__(self, points: Array, cells: int) -> None:
+        self._points, self._cells = points, cells
+        self._known: dict[int, Array] = {}
+
+    def of(self, coordinate: int, number: int) -> Array:
+        """Return one hat function of one coordinate."""
+        if coordinate not in self._known:
+            self._known[coordinate] = count_values(self._points[:, coordinate], self._cells)
+        return self._known[coordinate][number - 1]
+
+
+class _WaveFactors:
+    """The waves of each coordinate of some points: they are seen already, those of one next to each other."""
+
+    def __init__(self, points: Array) -> None:
+        self._points = points
+
+    def of(self, coordinate: int, number: int) -> Array:
+        """Return one wave of one coordinate, the first or the second."""
+        return self._points[:, WAVES * coordinate + number - 1]

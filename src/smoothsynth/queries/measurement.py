@@ -19,36 +19,18 @@ import numpy as np
 
 from smoothsynth.accounting import charges
 from smoothsynth.errors import PlanError
-from smoothsynth.queries.bases import (
-    LATTICE,
-    WAVES,
-    Feature,
-    Term,
-    check_counts,
-    check_waves,
-    coordinate_of,
-    count_values,
-)
+from smoothsynth.queries.bases import LATTICE, WAVES, Feature, Term
+from smoothsynth.queries.families import MarginalMoments, PairwiseFourier
 from smoothsynth.queries.selection import PRODUCTS, PairChoice
-from smoothsynth.queries.sensitivity import (
-    Marks,
-    l1_sensitivity,
-    l2_sensitivity,
-    linf_sensitivity,
-    short_rows_l1,
-    short_rows_l2,
-    soft_counts_l1,
-    soft_counts_l2,
-    waves_l1,
-    waves_l2,
-)
-from smoothsynth.queries.transformation import View, evaluate_through
+from smoothsynth.queries.sensitivity import Marks
+from smoothsynth.queries.transformation import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from smoothsynth.queries.families import QueryFamily
     from smoothsynth.schema import Schema
 
 
@@ -98,16 +80,7 @@ class Measurement:
             raise PlanError("A measurement needs at least one feature, and one weight for each.")
         if max(feature.degree for feature in self.features) > MOST_DEGREE:
             raise PlanError(f"A feature can have a total degree of at most {MOST_DEGREE}. Take lower degrees.")
-        if (
-            self.view is not None
-            and self.view.radius is not None
-            and self._coordinates() != set(range(len(self.view.knots)))
-        ):
-            raise PlanError("A view with a radius needs features of all coordinates: a row's length is that of all.")
-        if self._counted:
-            check_counts(self.features, self._counted)
-        if self._waved:
-            check_waves(self.features)
+        self.family.check(self.features, 0 if self.view is None else len(self.view.knots))
         if self.choice is not None:
             self._check_choice(self.choice)
         if min(self.weights) < 1 or self.rows_per_person < 1:
@@ -138,17 +111,15 @@ class Measurement:
         return found
 
     def _most_moved(self) -> int:
+        family = self.family
         if self.mechanism == "cube":
-            most = max(self.weights) if self._counted else linf_sensitivity(self.features, self.weights, self._marks)
-            return most * self.rows_per_person
-        # Soft counts are whole numbers to begin with.
-        exact_lattice = self._counted is not None
+            return family.linf(self.features, self.weights, self._marks) * self.rows_per_person
         slack = [
-            1.0 + (0.0 if exact_lattice else 2.0 * self.rows_per_person * w * _rounding(f))
+            1.0 + (0.0 if family.exact else 2.0 * self.rows_per_person * w * _rounding(f))
             for f, w in islice(self._pairs, self._released)
         ]
         if self.mechanism == "discrete laplace":
-            exact, extra = self._l1(), math.fsum(slack)
+            exact, extra = family.l1(self.features, self.weights, self._marks), math.fsum(slack)
         else:
             exact, extra = self._l2(), math.hypot(*slack)
         return math.ceil((exact * self.rows_per_person + extra) * (1.0 + 1e-9))
@@ -184,16 +155,25 @@ class Measurement:
 
     def evaluate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the (points, features) matrix of what is measured, seen through the view."""
-        return evaluate_through(self.view, self.features, points)
+        return self.family.basis.evaluate(self.features, self.seen(points))
+
+    def seen(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return points of the cube as they are seen through the view, if there is one."""
+        return points if self.view is None else self.view.of(points)
 
     def deviations(self, rows: int) -> NDArray[np.float64]:
         """Return the standard deviation of the noise of each moment."""
         return self.charge().deviation / (rows * np.array(self.weights, dtype=np.float64))
 
     @property
-    def uncut(self) -> bool:
+    def family(self) -> QueryFamily:
+        """What kind of queries these are."""
+        return MarginalMoments() if self.view is None else self.view.family
+
+    @property
+    def of_columns(self) -> bool:
         """Whether each coordinate is seen by itself, and levels and marks as what they are."""
-        return self.view is None or (self.view.by_column and self.view.radius is None)
+        return self.family.own_coordinates and self.family.alone
 
     @property
     def _released(self) -> int:
@@ -202,75 +182,25 @@ class Measurement:
 
     def _check_choice(self, choice: PairChoice) -> None:
         """Refuse a choice that the proof does not cover: of other features, with weights, other noise, another person."""
-        if self.view is None or not self._waved or set(self.weights) != {FULL_WEIGHT} or self.multiplier is None:
+        waves = self.view is not None and self.family == PairwiseFourier()
+        if self.view is None or not waves or set(self.weights) != {FULL_WEIGHT} or self.multiplier is None:
             raise PlanError("Pairs are chosen among products of waves, with Gaussian noise and without weights.")
         if choice.rows_per_person != self.rows_per_person:
             raise PlanError("Choosing and measuring must protect as many rows of a person.")
         choice.check(self.features, waves=WAVES * len(self.view.knots))
 
-    def _coordinates(self) -> set[int]:
-        return {c for feature in self.features for term in feature.terms for c, _ in term}
-
-    @property
-    def _counted(self) -> int | None:
-        """How many soft counts there are of a coordinate, if those are measured."""
-        return None if self.view is None else self.view.counts
-
-    @property
-    def _waved(self) -> bool:
-        """Whether products of waves are measured."""
-        return self.view is not None and self.view.waves
-
-    def _l1(self) -> float:
-        if self._counted:
-            return soft_counts_l1(self.features, self.weights, self._marks.groups())
-        radius = None if self.view is None else self.view.radius
-        bound = l1_sensitivity(self.features, self.weights, self._marks)
-        if self._waved:
-            return min(bound, waves_l1(self.features, self.weights, self._waved_marks().groups()))
-        return bound if radius is None else min(bound, short_rows_l1(self.features, self.weights, radius=radius))
-
     def _l2(self) -> float:
         if self.choice is not None:
             # Whichever pairs are chosen: the four products of one move by at most 2 in length (section 13).
             return 2.0 * FULL_WEIGHT * math.sqrt(self.choice.count)
-        if self._counted:
-            return soft_counts_l2(self.features, self.weights, self._marks.groups())
-        if self._waved:
-            return waves_l2(self.features, self.weights, self._waved_marks().groups())
-        radius = None if self.view is None else self.view.radius
-        bound = l2_sensitivity(self.features, self.weights, self._marks)
-        return bound if radius is None else min(bound, short_rows_l2(self.features, self.weights, radius=radius))
+        return self.family.l2(self.features, self.weights, self._marks)
 
     @property
     def _marks(self) -> Marks:
-        """What is known of the coordinates as they are seen: a view must keep 0 at 0 and 1 at 0 or more."""
-        view = self.view
-        if view is None or not self.binary:
-            return Marks(self.binary, self.exclusive)
-        if not view.by_column or view.radius is not None:
-            return Marks()
-        if self._counted:
-            return self._counted_marks(view, self._counted)
-        ends = {c: view.bend(c, np.array([0.0, LATTICE])).tolist() for c in self.binary}
-        kept = tuple(c for c, (zero, one) in ends.items() if zero == 0 and one >= 0)
-        return Marks(kept, tuple(tuple(c for c in group if c in kept) for group in self.exclusive))
-
-    def _counted_marks(self, view: View, counts: int) -> Marks:
-        """Return the marks whose measured counts are all 0 where the mark is 0."""
-        at_zero = {c: count_values(view.bend(c, np.zeros(1)) / LATTICE, counts)[:, 0] for c in self.binary}
-        moved = {c for ((c, j),) in (f.terms[0] for f in self.features) if c in at_zero and at_zero[c][j - 1] != 0.0}
-        kept = tuple(c for c in self.binary if c not in moved)
-        return Marks(kept, tuple(tuple(c for c in group if c in kept) for group in self.exclusive))
-
-    def _waved_marks(self) -> Marks:
-        """Return the marks whose measured waves are all 0 where the mark is 0; of others nothing is assumed."""
+        """What is known of the indicators as they are seen."""
         if self.view is None or not self.binary:
-            return Marks()
-        at_zero = self.view.of(np.zeros((1, len(self.view.knots))))[0]
-        moved = {coordinate_of(c) for f in self.features for c, _ in f.terms[0] if at_zero[c] != 0.0}
-        kept = tuple(c for c in self.binary if c not in moved)
-        return Marks(kept, tuple(tuple(c for c in group if c in kept) for group in self.exclusive))
+            return Marks(self.binary, self.exclusive)
+        return self.family.marks(self.view, self.features, self.binary, self.exclusive)
 
     @property
     def _pairs(self) -> zip[tuple[Feature, int]]:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.answer import answer, columns, evidence, model_interval, query, worst_case_interval
-from smoothsynth.queries.bases import LATTICE
-from smoothsynth.queries.transformation import KNOTS, evaluate_through
+from smoothsynth.queries.bases import LATTICE, HatBasis
+from smoothsynth.queries.transformation import KNOTS
 from smoothsynth.report.columns import own_units
 from smoothsynth.schema.valued import to_unit
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from smoothsynth.pipeline.release import Release
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.measurement import NoisyMoments
-    from smoothsynth.queries.transformation import View
 
     Array = NDArray[np.float64]
 
@@ -123,15 +122,10 @@ def _stage(stage: evidence.Stage, chosen: list[int], rows: Array, numbers: Mappi
     knots = (view.knots[list(numbers)] + LATTICE).ravel()
     lowest = np.stack([knots >> 1 & 1, knots & 1], axis=1).astype(np.uint8)
     facts |= {"knots": _text((knots >> 2).astype("<u2")), "bits": _text(np.packbits(lowest))}
-    facts |= {"counts": view.counts, "waves": view.waves}
-    return facts if view.radius is None else {**facts, "factors": _doubles([_factors(view, view.radius, rows)])}
-
-
-def _factors(view: View, radius: float, rows: Array) -> Array:
-    """Return by how much each row is cut short (`View.shorten`)."""
-    bent = np.stack([view.bend(c, values) for c, values in enumerate(np.rint(rows.T * LATTICE))])
-    length = np.sqrt(np.einsum("ij,ij->j", bent, bent))
-    return np.asarray(np.minimum(1.0, radius * LATTICE / np.maximum(length, 1.0)))
+    basis = view.family.basis
+    facts |= {"basis": basis.name, **({"cells": basis.cells} if isinstance(basis, HatBasis) else {})}
+    factors = view.family.shrink(view.unclipped(rows).T * LATTICE)
+    return facts if factors is None else {**facts, "factors": _doubles([factors])}
 
 
 def _terms(feature: Feature, numbers: Mapping[int, int]) -> list[Any]:
@@ -142,11 +136,11 @@ def _terms(feature: Feature, numbers: Mapping[int, int]) -> list[Any]:
 
 def _moments_of(moments: NoisyMoments, chosen: list[int], points: Array) -> Array:
     """Return the moments of rows, a few rows at a time: all features of all rows would not fit into memory."""
-    features, view = [moments.features[r] for r in chosen], moments.measurement.view
+    features, measurement = [moments.features[r] for r in chosen], moments.measurement
     total = np.zeros(len(chosen))
     for start in range(0, len(points), _CHUNK):
         part = points[start : start + _CHUNK]
-        total += evaluate_through(view, features, part).sum(axis=0)
+        total += measurement.family.basis.evaluate(features, measurement.seen(part)).sum(axis=0)
     return total / len(points)
 
 

@@ -100,12 +100,8 @@ def _noise_of_moments(release: Release) -> list[str]:
         texts += [""] * (len(moments.measurement.charges) - 1)
         low, high = float(np.min(moments.deviations)), float(np.max(moments.deviations))
         spread = f"{low:.2g}" if high < low * 1.05 else f"{low:.2g} to {high:.2g}"
-        view = moments.measurement.view
-        scale = (
-            "a moment lies between -1 and 1"
-            if view is None or view.counts is None
-            else "a count is a share of the rows"
-        )
+        shares = moments.measurement.family.shares
+        scale = "a count is a share of the rows" if shares else "a moment lies between -1 and 1"
         texts.append(f", standard deviation {spread} where {scale}")
     return texts + [""] * (len(release.receipt.charges) - len(texts))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.queries.bases import LATTICE, coordinate_of
+from smoothsynth.queries.families import RowNorms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,11 +68,10 @@ def correlations(release: Release, coordinates: Sequence[int]) -> Correlations:
 
 
 def _lower(noise: NDArray[np.float64], moments: NoisyMoments, points: NDArray[np.float64]) -> None:
-    view = moments.measurement.view
-    pairs = [] if view is not None and not view.by_column else _correlated_pairs(moments)
+    pairs = _correlated_pairs(moments) if moments.measurement.family.own_coordinates else []
     if not pairs:
         return
-    spread = np.maximum((points if view is None else view.of(points)).std(axis=0), 1e-12)
+    spread = np.maximum(moments.measurement.seen(points).std(axis=0), 1e-12)
     deviations = moments.deviations
     for r, i, j in pairs:
         noise[i, j] = noise[j, i] = min(noise[i, j], deviations[r] / (spread[i] * spread[j]))
@@ -211,13 +211,11 @@ def _rare_groups(release: Release) -> Iterator[Limit]:
 
 
 def _pooled(moments: NoisyMoments) -> bool:
-    view = moments.measurement.view
-    return any(f.pooled for f in moments.features) or (view is not None and view.pooled)
+    return any(f.pooled for f in moments.features) or moments.measurement.family == RowNorms()
 
 
 def _counted(moments: NoisyMoments) -> bool:
-    view = moments.measurement.view
-    return view is not None and view.counts is not None
+    return moments.measurement.family.shares
 
 
 def _fine_detail(release: Release) -> Iterator[Limit]:

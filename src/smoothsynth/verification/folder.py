@@ -10,6 +10,7 @@ Hold the synthetic rows against the schema in the receipt.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from smoothsynth.schema.encoding import outside
 from smoothsynth.verification.check import Check, verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow
 
     from smoothsynth.discovery.levels import LevelsMeasurement
@@ -159,11 +162,12 @@ def check_hashes(evidence: Evidence) -> list[Check]:
 def check_form(evidence: Evidence) -> list[Check]:
     """Write receipt and moments again from the values in them, and compare: nothing else may be in the files."""
     problems = []
-    read: list[Stated | Measured] = [evidence.stated]
-    read += [] if "moments" in evidence.unreadable else [evidence.measured]
-    for document in read:
+    checks: list[Callable[[], None]] = [evidence.stated.check_form]
+    if "moments" not in evidence.unreadable:
+        checks.append(partial(evidence.measured.check_form, evidence.stated.receipt.format))
+    for check in checks:
         try:
-            document.check_form()
+            check()
         except SmoothsynthError as error:
             problems.append(str(error))
     return verdict(

@@ -14,6 +14,7 @@ import numpy as np
 from smoothsynth.errors import PlanError
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import rows_of_model
+from smoothsynth.pipeline.release import FORMAT
 from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.queries.bases import LATTICE
 from smoothsynth.schema.encoding import as_numbers
@@ -108,6 +109,11 @@ def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
     name, seed = "reproduction", evidence.facts["seed"]
     if seed is None:
         return Check(name, "note", "There is no seed in the receipt: rows cannot be drawn again, only compared above.")
+    if evidence.stated.receipt.format != FORMAT:
+        words = (
+            f"The folder has format {evidence.stated.receipt.format}; rows are drawn again for format {FORMAT} only."
+        )
+        return Check(name, "note", words)
     if not evidence.modelled:
         return Check(
             name, "note", "Rows that were weighed among candidates are not drawn again; they were compared above."
@@ -147,6 +153,6 @@ def _unexpected(origin: Model, stated: Measurement) -> int:
 
 def _difference(stated: View, chosen: View | None) -> int:
     """Return the largest difference of knots, or more than any if the views are of different kinds."""
-    if chosen is None or stated.knots.shape != chosen.knots.shape or stated.kind != chosen.kind:
+    if chosen is None or stated.knots.shape != chosen.knots.shape or stated.family != chosen.family:
         return 2 * LATTICE + 1
     return int(np.abs(stated.knots - chosen.knots).max())

@@ -12,6 +12,7 @@ from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.measure import _exact_product
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import pooled, tensor, total_degree
+from smoothsynth.queries.families import ClippedSecondMoments
 from smoothsynth.queries.measurement import Measurement, charge_for, coarse_sums
 from smoothsynth.queries.transformation import View, knot_places
 
@@ -47,7 +48,7 @@ def test_cube_and_gaussian_losses():
         (total_degree(2, 2), None),
         (tensor(3, 2), None),
         ((pooled(2, range(2)),), None),
-        (total_degree(2, 2), View.from_values(np.tile(np.sin(knot_places()), (2, 1)), 0.7)),
+        (total_degree(2, 2), View.from_values(np.tile(np.sin(knot_places()), (2, 1)), ClippedSecondMoments(0.7))),
     ],
 )
 def test_the_sums_are_those_that_the_engine_finds(features, view):

@@ -9,8 +9,8 @@ import pytest
 
 from smoothsynth.accounting.charges import gaussian_multiplier
 from smoothsynth.errors import PlanError
-from smoothsynth.paper.rates import QUICK, RatePoint, Study, fit_slope, measure_rates, run_rates
-from smoothsynth.paper.rates_data import draw_table, slope_of
+from smoothsynth.paper.rates import QUICK, RatePoint, Study, measure_rates, run_rates
+from smoothsynth.paper.rates_data import draw_table, fit_slope, slope_of
 from smoothsynth.paper.rates_grid import (
     CosineGrid,
     degree_weighted_noise,

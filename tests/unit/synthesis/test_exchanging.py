@@ -12,6 +12,7 @@ from smoothsynth.model.marginals import Groups, flat_columns
 from smoothsynth.model.swapping import Shapes, believed_shapes, columns_of, exchange
 from smoothsynth.model.transformations import wave_view
 from smoothsynth.queries.bases import term_feature
+from smoothsynth.queries.families import PairwiseFourier
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.queries.transformation import View, knot_places
 
@@ -136,7 +137,7 @@ def test_where_the_means_of_waves_were_not_released_those_of_the_rows_stand_for_
 
 def test_waves_seen_in_two_ways_are_not_mixed():
     noisy = waves_of_table(schema_of(2), parabola(ROWS, 0)[:, :2])
-    half = View.from_values(np.tile(0.5 * knot_places(), (2, 1)), waves=True)
+    half = View.from_values(np.tile(0.5 * knot_places(), (2, 1)), PairwiseFourier())
     bent = replace(noisy.measurement, view=half)
     with pytest.raises(ValueError, match="one view"):
         Shapes.of([noisy, NoisyMoments(bent, noisy.rows, noisy.integers)], Groups())

@@ -133,7 +133,7 @@ def test_a_mean_square_of_columns_of_which_one_is_half_missing():
     model = empty_model(schema)
     for measurement in plan.measurements[:2]:
         exact = measurement.evaluate(points).mean(axis=0) * rows * np.array(measurement.weights)
-        model = model.learn(None, NoisyMoments(measurement, rows, tuple(map(int, np.rint(exact)))))
+        model = model.update(NoisyMoments(measurement, rows, tuple(map(int, np.rint(exact)))))
     columns = model.columns
     assert columns.means() == pytest.approx([0.5, 0.5, 0.0], abs=0.01)
     # Only their mean square is known: together the spreads are right.

@@ -146,7 +146,7 @@ def test_where_half_of_a_column_is_missing_counts_are_of_the_other_half():
     release = ss.release(
         pa.table({name: pa.array(v, mask=np.isnan(v)) for name, v in table.items()}), schema=schema, epsilon=1.0, seed=1
     )
-    assert any(m.measurement.view is not None and m.measurement.view.counts for m in release.moments)
+    assert any(m.measurement.family.shares for m in release.moments)
     made = release.table["a"].drop_null().to_numpy()
     assert len(made) == pytest.approx(len(release.table) / 2, rel=0.05)
     assert np.quantile(made, [0.1, 0.5, 0.9]) == pytest.approx([0.372, 0.5, 0.628], abs=0.02)

@@ -13,6 +13,7 @@ from smoothsynth.model.sampling import place
 from smoothsynth.model.scale_posterior import Evidence, settle_spreads, widened
 from smoothsynth.pipeline.plan import plan
 from smoothsynth.pipeline.rounds import Rounds
+from smoothsynth.queries.families import ClippedSecondMoments
 from smoothsynth.queries.measurement import NoisyMoments
 from smoothsynth.queries.transformation import View
 
@@ -147,8 +148,8 @@ class TestEvidence:
 
 def test_rows_that_are_short_are_seen_alike_cut_or_not():
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (500, 3))
-    view = View.straight(3, 1.0)
-    whole, cut = view.uncut(points), view.of(points)
+    view = View.straight(3, ClippedSecondMoments(1.0))
+    whole, cut = view.unclipped(points), view.of(points)
     short = np.linalg.norm(points, axis=1) < 0.999
     assert np.array_equal(whole[short], cut[short])
     assert whole == pytest.approx(points, abs=1e-4)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.queries.bases import LATTICE, WAVES, coordinate_of, waves_of
+from smoothsynth.queries.bases import LATTICE
 from smoothsynth.queries.transformation import KNOTS, PIECE
 from smoothsynth.schema import Category
 from smoothsynth.schema.category import Intervals
@@ -204,23 +204,19 @@ def rounded(values: NDArray[np.float64], out: NDArray[np.float64]) -> NDArray[np
 _SHIFT = PIECE.bit_length() - 1
 
 
-def read_for(view: View | None, coordinates: Sequence[int]) -> list[int]:
-    """Return the coordinates of a row that those which are seen through a view, if there is one, are made of."""
-    if view is None or not view.waves:
-        return list(coordinates)
-    return sorted({coordinate_of(c) for c in coordinates})
-
-
 class Look:
     """A view, ready for chunks of lattice values of some coordinates (coordinates x width). One thread only."""
 
-    __slots__ = ("_held", "_offsets", "_pieces", "_rises", "_starts", "_view", "_waves")
+    __slots__ = ("_family", "_held", "_made", "_offsets", "_pieces", "_rises", "_starts")
 
     def __init__(self, view: View, coordinates: Sequence[int], width: int) -> None:
-        self._view = view
-        if view.waves:
-            read = read_for(view, coordinates)
-            self._waves = [WAVES * read.index(coordinate_of(c)) + c % WAVES for c in coordinates]
+        self._family = view.family
+        # Of families that make several coordinates of each: the numbers of those that are wanted.
+        self._made: list[int] | None = None
+        many = view.family.coordinates(1)
+        if many > 1:
+            read = view.family.read(coordinates, len(view.knots))
+            self._made = [many * read.index(c // many) + c % many for c in coordinates]
             coordinates = read
         knots = view.knots[list(coordinates)].astype(np.float64)
         # The last knot has a piece of its own, of one point.
@@ -231,15 +227,15 @@ class Look:
         self._held, self._pieces = np.empty((len(knots), width)), np.empty((len(knots), width), dtype=np.intp)
 
     def at(self, lattice: NDArray[np.float64], seen: NDArray[np.float64]) -> None:
-        """Write a chunk of lattice values as it is seen; they may be the same array, but for lengths and waves."""
-        if self._view.waves:
+        """Write a chunk of lattice values as it is seen; they may be the same array if the coordinates are the row's own."""
+        if self._made is not None:
             self._bend(lattice)
-            np.take(waves_of(lattice), self._waves, axis=0, out=seen)
+            np.take(self._family.after(lattice), self._made, axis=0, out=seen)
             return
-        if self._view.pooled:
-            seen[0] = self._view.pool(lattice)
+        if not self._family.own_coordinates:
+            seen[:] = self._family.before(lattice)
         self._bend(seen)
-        self._view.shorten(seen)
+        self._family.after(seen)
 
     def _bend(self, x: NDArray[np.float64]) -> None:
         np.add(x, self._offsets, out=x)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from smoothsynth.private.engines.blocks import Block, Look, aligned, rising, rounded
-from smoothsynth.queries.bases import LATTICE, split
+from smoothsynth.queries.bases import LATTICE, Chebyshev, HatBasis, split
+from smoothsynth.queries.families import MarginalMoments
 from smoothsynth.schema import Category
 from smoothsynth.schema.category import Intervals
 
@@ -40,9 +41,10 @@ COUNTS_AT_THE_END = 3 * _GROUP * 8 * (2 * LATTICE + 1)
 
 def only_counts(features: Iterable[Feature], view: View | None, columns: int) -> bool:
     """Whether the features are better counted: all of single columns, of high degree or bent one by one; or soft counts."""
-    if view is not None and view.counts is not None:
+    family = MarginalMoments() if view is None else view.family
+    if isinstance(family.basis, HatBasis):
         return True
-    if columns > _MOST_COLUMNS or (view is not None and (not view.by_column or view.radius is not None)):
+    if columns > _MOST_COLUMNS or not (family.own_coordinates and family.alone):
         return False
     terms = [term for feature in features for term in feature.terms]
     return all(len(term) == 1 for term in terms) and (view is not None or any(term[0][1] > 2 for term in terms))
@@ -88,7 +90,8 @@ class Counts:
         """Return the sum of each term over all rows: of X, t_k and soft counts in units of S, of X^2 for T_2."""
         wanted = set(terms)
         degrees = {term[0][1] for term in wanted}
-        counts = None if self._view is None else self._view.counts
+        basis = Chebyshev() if self._view is None else self._view.family.basis
+        counts = basis.cells if isinstance(basis, HatBasis) else None
         found: dict[Term, int] = {}
         for start in range(0, len(self._coordinates), _GROUP):
             coordinates = self._coordinates[start : start + _GROUP]

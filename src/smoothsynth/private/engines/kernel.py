@@ -27,7 +27,6 @@ from smoothsynth.private.engines.blocks import (
     Look,
     aligned,
     quick_arithmetic,
-    read_for,
     rising,
     rounded,
     scale_of,
@@ -42,7 +41,8 @@ from smoothsynth.private.engines.histogram import (
 )
 from smoothsynth.private.engines.products import recipe
 from smoothsynth.private.sources.cells import read_cells
-from smoothsynth.queries.bases import LATTICE, WAVES
+from smoothsynth.queries.bases import LATTICE, HatBasis
+from smoothsynth.queries.families import MarginalMoments
 from smoothsynth.queries.measurement import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -70,11 +70,12 @@ class Kernel:
 
     def __init__(self, schema: Schema, features: Sequence[Feature], view: View | None = None) -> None:
         self.features, self.view = tuple(features), view
-        pooled, waved = view is not None and view.pooled, view is not None and view.waves
-        self.recipe = recipe(self.features, 1 if pooled else schema.dimensions * (WAVES if waved else 1))
-        # A pooled view makes one coordinate of all; else only what the features use is read.
-        read = range(schema.dimensions) if pooled else read_for(view, self.recipe.factors.coordinates)
-        self.apart = pooled or waved
+        family = MarginalMoments() if view is None else view.family
+        self.recipe = recipe(self.features, family.coordinates(schema.dimensions))
+        # Only what the features use is read.
+        read = family.read(self.recipe.factors.coordinates, schema.dimensions)
+        self.apart = not family.own_coordinates
+        self.basis, self.made = family.basis, family.coordinates(1)
         known = schema.owners
         self.owners = [known[c] for c in read]
         self.names = [name for name, _ in self.owners]
@@ -95,7 +96,7 @@ class Kernel:
             return len(self.names) * COUNTS_OF_A_COLUMN + COUNTS_AT_THE_END
         factors, columns = self.recipe.factors, len(self.names)
         turns = 4 * factors.reach[1] if len(factors.reach) > 1 else 0
-        look = 0 if self.view is None else (2 + 3 * WAVES if self.view.waves else 2) * columns
+        look = 0 if self.view is None else (2 + 3 * self.made if self.made > 1 else 2) * columns
         block = factors.count + sum(self.recipe.widths) + turns + columns * self.apart
         return 8 * (self.width * (self.chunks * block + look) + (self.chunks + 3) * self.recipe.size)
 
@@ -148,8 +149,8 @@ class Sums:
         """Return the sum of each feature over all rows added, in units of S^2."""
         with quick_arithmetic():
             sums = self._way.sums(self._kernel.recipe.places)
-        features, view = self._kernel.features, self._kernel.view
-        if view is not None and view.counts is not None:
+        features = self._kernel.features
+        if isinstance(self._kernel.basis, HatBasis):
             return [sums[feature.terms[0]] * LATTICE for feature in features]
         return [sum(_in_units(term, sums[term], self._rows) for term in feature.terms) for feature in features]
 

@@ -68,7 +68,7 @@ function chebyshev(x, degree) {
   return degree ? now : before;
 }
 
-// The j-th of some soft counts (smoothsynth/soft_counts.py): whole numbers below 2^53.
+// The j-th of some soft counts (smoothsynth/queries/bases.py): whole numbers below 2^53.
 function softCount(x, number, counts) {
   return x.map((value) => {
     const place = Math.min(Math.max((roundHalfEven(value * 65536) + 65536) * counts - 65536, 0), 131072 * (counts - 1));
@@ -78,7 +78,7 @@ function softCount(x, number, counts) {
   });
 }
 
-// The first or the second wave (smoothsynth/waves.py): straight lines between seven places, rounded towards 0.
+// The first or the second wave (smoothsynth/queries/bases.py): straight lines between seven places, rounded towards 0.
 const HALF = Math.floor(65536 / Math.SQRT2);
 const WAVE_PLACES = [[-HALF, -65536, -HALF, 0, HALF, 65536, HALF], [HALF, 0, -HALF, -65536, -HALF, 0, HALF]];
 
@@ -90,11 +90,13 @@ function wave(x, number) {
   });
 }
 
+// The bases of query families (smoothsynth/queries/bases.py), by their names.
+const BASES = { chebyshev, hat: softCount, fourier: wave };
+
 // What a factor of a term stands for at coordinates as a stage sees them.
 function factorValues(s, x, number) {
-  const stage = FACTS.stages[s];
-  if (stage.waves) return wave(x, number);
-  return stage.counts ? softCount(x, number, stage.counts) : chebyshev(x, number);
+  const { basis = "chebyshev", cells } = FACTS.stages[s];
+  return BASES[basis](x, number, cells);
 }
 
 function centred(values) {

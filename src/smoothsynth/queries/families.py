@@ -1,0 +1,357 @@
+"""Query families: what can be measured of a row. Each has its basis, its sensitivity and its place in a release folder.
+
+A family says what is seen of a row once its coordinates are bent by a view (smoothsynth.queries.transformation), which
+functions of that are summed, and how far one person moves them. What a model proposes for the next view of a family, and
+what it learns from its moments, is registered in smoothsynth.model.model.
+
+    family                  what is seen of a row                            basis
+    MarginalMoments         its coordinates as they are                      Chebyshev polynomials
+    RankHistogram           each coordinate bent to its rank                 hat functions, or cosines
+    ClippedSecondMoments    standardised, clipped to a norm                  Chebyshev polynomials of degree 1 and 2
+    RowNorms                the rank of its mean square                      cosines
+    PairwiseFourier         two waves of the rank of each coordinate         products of two
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from smoothsynth.errors import PlanError
+from smoothsynth.queries.bases import (
+    FEWEST_COUNTS,
+    LATTICE,
+    MOST_COUNTS,
+    WAVES,
+    Chebyshev,
+    FourierBasis,
+    HatBasis,
+    check_counts,
+    check_waves,
+    coordinate_of,
+    count_values,
+    waves_of,
+)
+from smoothsynth.queries.sensitivity import (
+    Marks,
+    l1_sensitivity,
+    l2_sensitivity,
+    linf_sensitivity,
+    short_rows_l1,
+    short_rows_l2,
+    soft_counts_l1,
+    soft_counts_l2,
+    waves_l1,
+    waves_l2,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from numpy.typing import NDArray
+
+    from smoothsynth.queries.bases import Basis, Feature
+    from smoothsynth.queries.transformation import View
+
+    Array = NDArray[np.float64]
+    Features = Sequence[Feature]
+    Weights = Sequence[int]
+    Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFamily:
+    """A family of queries on rows: here what holds for most, with Chebyshev polynomials of coordinates.
+
+    `own_coordinates`: each coordinate that is seen is one of the schema's. `alone`: it depends on one coordinate of the
+    row only. `exact`: sums on the lattice need no allowance for rounding. `between_pairs`: its products tell how far pairs
+    of columns are from a Gaussian copula. `shares`: its moments are shares of the rows.
+    """
+
+    name: ClassVar[str] = ""
+    own_coordinates: ClassVar[bool] = True
+    alone: ClassVar[bool] = True
+    between_pairs: ClassVar[bool] = False
+
+    @property
+    def basis(self) -> Basis:
+        """The functions of what is seen."""
+        return Chebyshev()
+
+    @property
+    def exact(self) -> bool:
+        """Whether the lattice values of features are what they stand for."""
+        return False
+
+    @property
+    def shares(self) -> bool:
+        """Whether moments are shares of the rows, from 0 to 1."""
+        return False
+
+    def lines(self, dimensions: int) -> int:
+        """Return how many coordinates of rows with so many are bent."""
+        return dimensions
+
+    def coordinates(self, dimensions: int) -> int:
+        """Return how many coordinates are seen of rows with so many."""
+        return self.lines(dimensions)
+
+    def read(self, seen: Sequence[int], dimensions: int) -> list[int]:
+        """Return the coordinates of a row that those which are seen are made of."""
+        return list(seen)
+
+    def before(self, lattice: Array) -> Array:
+        """Return what is bent of lattice values, (coordinates, rows)."""
+        return lattice
+
+    def after(self, bent: Array) -> Array:
+        """Return what is seen of bent lattice values, (lines, rows); they may be changed in place."""
+        return bent
+
+    def shrink(self, bent: Array) -> Array | None:
+        """Return by how much each row is multiplied; None if none is."""
+        return None
+
+    def check(self, features: Features, lines: int) -> None:
+        """Refuse features that are not of this family."""
+
+    def marks(self, view: View, features: Features, binary: Sequence[int], exclusive: Groups) -> Marks:
+        """Return what is known of indicators as they are seen: a view must keep 0 at 0 and 1 at 0 or more."""
+        ends = {c: view.bend(c, np.array([0.0, LATTICE])).tolist() for c in binary}
+        return _kept({c for c, (zero, one) in ends.items() if zero == 0 and one >= 0}, binary, exclusive)
+
+    def linf(self, features: Features, weights: Weights, marks: Marks) -> int:
+        """Bound how far one row moves the sums, in the largest of them."""
+        return linf_sensitivity(features, weights, marks)
+
+    def l1(self, features: Features, weights: Weights, marks: Marks) -> float:
+        """Bound how far one row moves the sums, in their sum."""
+        return l1_sensitivity(features, weights, marks)
+
+    def l2(self, features: Features, weights: Weights, marks: Marks) -> float:
+        """Bound how far one row moves the sums, in length."""
+        return l2_sensitivity(features, weights, marks)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what moments.json says of the family beside the knots of its view."""
+        return {"radius": None, "pooled": False}
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalMoments(QueryFamily):
+    """Products of Chebyshev polynomials of coordinates as they are: means, second moments, shares of levels."""
+
+    name: ClassVar[str] = "marginal moments"
+
+
+@dataclass(frozen=True, slots=True)
+class RankHistogram(QueryFamily):
+    """Hat functions of the rank of each coordinate, so many as `cells`; or cosines of it."""
+
+    name: ClassVar[str] = "rank histogram"
+    cells: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.cells is not None and not (type(self.cells) is int and FEWEST_COUNTS <= self.cells <= MOST_COUNTS):
+            raise PlanError(f"There can be {FEWEST_COUNTS} to {MOST_COUNTS} soft counts of a coordinate.")
+
+    @property
+    def basis(self) -> Basis:
+        """The functions of what is seen."""
+        return Chebyshev() if self.cells is None else HatBasis(self.cells)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the lattice values of features are what they stand for: hat functions are whole numbers."""
+        return self.cells is not None
+
+    @property
+    def shares(self) -> bool:
+        """Whether moments are shares of the rows, from 0 to 1."""
+        return self.cells is not None
+
+    def check(self, features: Features, lines: int) -> None:
+        """Refuse features that are not different hat functions of single coordinates."""
+        if self.cells is not None:
+            check_counts(features, self.cells)
+
+    def marks(self, view: View, features: Features, binary: Sequence[int], exclusive: Groups) -> Marks:
+        """Return the indicators whose measured hat functions are all 0 where the indicator is 0."""
+        if self.cells is None:
+            # Python 3.10 has no super() without arguments in a dataclass with slots.
+            return QueryFamily.marks(self, view, features, binary, exclusive)
+        at_zero = {c: count_values(view.bend(c, np.zeros(1)) / LATTICE, self.cells)[:, 0] for c in binary}
+        moved = {c for ((c, j),) in (f.terms[0] for f in features) if c in at_zero and at_zero[c][j - 1] != 0.0}
+        return _kept(set(binary) - moved, binary, exclusive)
+
+    def linf(self, features: Features, weights: Weights, marks: Marks) -> int:
+        """Bound how far one row moves the sums, in the largest of them."""
+        return max(weights) if self.cells is not None else linf_sensitivity(features, weights, marks)
+
+    def l1(self, features: Features, weights: Weights, marks: Marks) -> float:
+        """Bound how far one row moves the sums, in their sum."""
+        bound = l1_sensitivity if self.cells is None else _counted_l1
+        return bound(features, weights, marks)
+
+    def l2(self, features: Features, weights: Weights, marks: Marks) -> float:
+        """Bound how far one row moves the sums, in length."""
+        bound = l2_sensitivity if self.cells is None else _counted_l2
+        return bound(features, weights, marks)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what moments.json says of the family beside the knots of its view."""
+        plain: dict[str, Any] = {"radius": None, "pooled": False}
+        return plain if self.cells is None else {**plain, "counts": self.cells}
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedSecondMoments(QueryFamily):
+    """Coordinates and products of two, of standardised rows that are clipped to a norm, in units of the cube."""
+
+    name: ClassVar[str] = "clipped second moments"
+    alone: ClassVar[bool] = False
+    clip_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.clip_norm < 1e6:
+            raise PlanError("The radius of a view must be a positive number.")
+
+    def shrink(self, bent: Array) -> Array:
+        """Return by how much each row is multiplied:  radius / |y|  where it is longer than the norm."""
+        length = np.sqrt(np.einsum("ij,ij->j", bent, bent))
+        return np.asarray(np.minimum(1.0, self.clip_norm * LATTICE / np.maximum(length, 1.0)))
+
+    def after(self, bent: Array) -> Array:
+        """Clip rows that are longer than the norm, in place:  y = trunc(y radius / |y|)."""
+        bent *= self.shrink(bent)
+        return np.trunc(bent, out=bent)
+
+    def check(self, features: Features, lines: int) -> None:
+        """Refuse features that leave out a coordinate."""
+        if {c for feature in features for term in feature.terms for c, _ in term} != set(range(lines)):
+            raise PlanError("A view with a radius needs features of all coordinates: a row's length is that of all.")
+
+    def marks(self, view: View, features: Features, binary: Sequence[int], exclusive: Groups) -> Marks:
+        """Return that nothing is known of indicators: clipping moves them."""
+        return Marks()
+
+    def l1(self, features: Features, weights: Weights, marks: Marks) -> float:
+        """Bound how far one row moves the sums, in their sum."""
+        return min(l1_sensitivity(features, weights, marks), short_rows_l1(features, weights, radius=self.clip_norm))
+
+    def l2(self, features: Features, weights: Weights, marks: Marks) -> float:
+        """Bound how far one row moves the sums, in length."""
+        return min(l2_sensitivity(features, weights, marks), short_rows_l2(features, weights, radius=self.clip_norm))
+
+    def facts(self) -> dict[str, Any]:
+        """Return what moments.json says of the family beside the knots of its view."""
+        return {"radius": self.clip_norm, "pooled": False}
+
+
+@dataclass(frozen=True, slots=True)
+class RowNorms(QueryFamily):
+    """Cosines of the rank of a row's mean square: one coordinate made of all,  X = floor(2 sum X_i^2 / (d S)) - S."""
+
+    name: ClassVar[str] = "row norms"
+    own_coordinates: ClassVar[bool] = False
+    alone: ClassVar[bool] = False
+
+    def lines(self, dimensions: int) -> int:
+        """Return how many coordinates of rows with so many are bent."""
+        return 1
+
+    def read(self, seen: Sequence[int], dimensions: int) -> list[int]:
+        """Return the coordinates of a row that those which are seen are made of."""
+        return list(range(dimensions))
+
+    def before(self, lattice: Array) -> Array:
+        """Return the mean of T_2 over each row."""
+        squares = np.einsum("ij,ij->j", lattice, lattice)
+        return np.asarray(np.floor(2.0 * squares / (len(lattice) * LATTICE)) - LATTICE)[None, :]
+
+    def marks(self, view: View, features: Features, binary: Sequence[int], exclusive: Groups) -> Marks:
+        """Return that nothing is known of indicators: they are not seen."""
+        return Marks()
+
+    def facts(self) -> dict[str, Any]:
+        """Return what moments.json says of the family beside the knots of its view."""
+        return {"radius": None, "pooled": True}
+
+
+@dataclass(frozen=True, slots=True)
+class PairwiseFourier(QueryFamily):
+    """Two waves of the rank of each coordinate, and products of those of two coordinates."""
+
+    name: ClassVar[str] = "pairwise Fourier"
+    own_coordinates: ClassVar[bool] = False
+    between_pairs: ClassVar[bool] = True
+
+    @property
+    def basis(self) -> Basis:
+        """The functions of what is seen."""
+        return FourierBasis()
+
+    def coordinates(self, dimensions: int) -> int:
+        """Return how many coordinates are seen of rows with so many."""
+        return WAVES * dimensions
+
+    def read(self, seen: Sequence[int], dimensions: int) -> list[int]:
+        """Return the coordinates of a row that those which are seen are made of."""
+        return sorted({coordinate_of(c) for c in seen})
+
+    def after(self, bent: Array) -> Array:
+        """Return the waves of each coordinate, next to each other."""
+        return waves_of(bent)
+
+    def check(self, features: Features, lines: int) -> None:
+        """Refuse features that are not different waves, or products of two waves of two coordinates."""
+        check_waves(features)
+
+    def marks(self, view: View, features: Features, binary: Sequence[int], exclusive: Groups) -> Marks:
+        """Return the indicators whose measured waves are all 0 where the indicator is 0; of others nothing is assumed."""
+        at_zero = view.of(np.zeros((1, len(view.knots))))[0]
+        moved = {coordinate_of(c) for f in features for c, _ in f.terms[0] if at_zero[c] != 0.0}
+        return _kept(set(binary) - moved, binary, exclusive)
+
+    def linf(self, features: Features, weights: Weights, marks: Marks) -> int:
+        """Bound how far one row moves the sums, in the largest of them."""
+        return linf_sensitivity(features, weights)
+
+    def l1(self, features: Features, weights: Weights, marks: Marks) -> float:
+        """Bound how far one row moves the sums, in their sum."""
+        return min(l1_sensitivity(features, weights), waves_l1(features, weights, marks.groups()))
+
+    def l2(self, features: Features, weights: Weights, marks: Marks) -> float:
+        """Bound how far one row moves the sums, in length."""
+        return waves_l2(features, weights, marks.groups())
+
+    def facts(self) -> dict[str, Any]:
+        """Return what moments.json says of the family beside the knots of its view."""
+        return {"radius": None, "pooled": False, "waves": True}
+
+
+def family_of(facts: dict[str, Any]) -> QueryFamily:
+    """Return the family that wrote these facts of a view; refuse facts that no family writes."""
+    radius, pooled, counts, waves = facts["radius"], facts["pooled"], facts.get("counts"), facts.get("waves", False)
+    if type(waves) is not bool or sum((radius is not None, bool(pooled), counts is not None, waves)) > 1:
+        raise PlanError("A view has a radius, is pooled, or has soft counts or waves: at most one of these.")
+    if waves:
+        return PairwiseFourier()
+    if pooled:
+        return RowNorms()
+    return RankHistogram(counts) if radius is None else ClippedSecondMoments(radius)
+
+
+def _kept(known: Collection[int], binary: Sequence[int], exclusive: Groups) -> Marks:
+    kept = tuple(c for c in binary if c in known)
+    return Marks(kept, tuple(tuple(c for c in group if c in kept) for group in exclusive))
+
+
+def _counted_l1(features: Features, weights: Weights, marks: Marks) -> float:
+    return soft_counts_l1(features, weights, marks.groups())
+
+
+def _counted_l2(features: Features, weights: Weights, marks: Marks) -> float:
+    return soft_counts_l2(features, weights, marks.groups())
