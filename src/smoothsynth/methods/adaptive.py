@@ -1,4 +1,4 @@
-"""The design of method="auto": small releases in turn, each made in the coordinates that the earlier ones allow.
+"""Method "auto": small releases in turn, each made in the coordinates that the earlier ones allow.
 
 Noise is then relative to the spread of the data and not to the public bounds. Shares are constants, found flat in
 trials (docs/decisions/0005); what is worth little after its noise is shrunk away by the model (synthesis/).
@@ -7,13 +7,27 @@ trials (docs/decisions/0005); what is worth little after its noise is shrunk awa
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from smoothsynth.errors import PlanError
 from smoothsynth.methods.adaptive_rounds import gaussian_stages, pure_stages
-from smoothsynth.methods.layout import FOCUSES, Design, Shape
+from smoothsynth.methods.layout import (
+    CANDIDATES,
+    FITS,
+    FOCUSES,
+    MOST_CANDIDATES,
+    MOST_CHOSEN_FROM,
+    MOST_SMOOTHNESS,
+    NOISES,
+    Design,
+    Shape,
+    check_count,
+    check_noise,
+    check_one_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,52 +39,92 @@ if TYPE_CHECKING:
 
 # Above this noise of the means, in half ranges, a first Gaussian stage cannot find the data within its bounds.
 MOST_LOW_NOISE = 1.0
+# More pairs than this are not chosen one by one.
+MOST_ASKED = 200
 
 
-def auto_design(
-    schema: Schema,
-    rows: int,
-    budget: Budget,
-    *,
-    rows_per_person: int,
-    size: int,
-    focus: str,
-    smoothness: int,
-    chosen: int | None = None,
-    gaussian: bool = False,
-    weighed: bool = False,
-) -> Design:
-    """Choose stages, mechanism and shares from public facts; `weighed` if no model is drawn from.
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """The options of method="auto": small releases in turn, each in the coordinates that earlier ones allow.
 
-    `chosen` is how many pairs of columns are to be chosen for their shapes, None if that is for the plan to say; with
-    `gaussian` there is nothing to choose between kinds of noise.
+    `focus` leans towards "queries" (wide kernels), "marginals" or "correlations". `smoothness` is the order K of the queries
+    that matter (a Gaussian kernel of width s has K = s^2): rougher ones (small K) buy more degrees in each column.
+    `selected_pairs` is how many pairs of columns are found that the model has most wrong, and measured by themselves, in
+    place of the shapes of all pairs; by default this is done in wide tables where the number of rows allows it, 0 is never.
+    `noise` is "gaussian", which needs a delta, or "pure", by default what serves better at this budget. `candidates`
+    ("model", "hypercube" or "grid"), their number `candidate_count` and `fit` ("maximum entropy" or "linear program") are by
+    default rows of the model, which need no weights.
     """
-    if chosen and (weighed or not budget.delta):
-        raise PlanError(
-            "Pairs of columns are chosen with a delta and for rows of the model only: give a delta such as 1e-6 and leave "
-            "candidates and fit as they are, or leave out chosen_pairs."
-        )
-    shape, lean = Shape.of(schema), FOCUSES[focus]
 
-    def pure() -> Stages:
-        return pure_stages(shape, rows, budget.epsilon, rows_per_person=rows_per_person, lean=lean, weighed=weighed)
+    focus: str = "balanced"
+    smoothness: int = 16
+    selected_pairs: int | None = None
+    noise: str | None = None
+    candidates: str | None = None
+    candidate_count: int | None = None
+    fit: str | None = None
 
-    if budget.delta:
+    name: ClassVar[str] = "auto"
+
+    def __post_init__(self) -> None:
+        check_one_of("focus", self.focus, tuple(FOCUSES))
+        check_count("smoothness", self.smoothness, MOST_SMOOTHNESS)
+        check_one_of("noise", self.noise or NOISES[0], NOISES)
+        # The ellipsoid is made of the subspace iteration, which is the paper's.
+        check_one_of("candidates", self.candidates or "model", tuple(c for c in CANDIDATES if c != "ellipsoid"))
+        check_count("candidate_count", 1 if self.candidate_count is None else self.candidate_count, MOST_CANDIDATES)
+        check_one_of("fit", self.fit or FITS[0], FITS)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether candidates are weighted, so that no rows of the model are drawn."""
+        return self.candidates not in (None, "model") or self.fit not in (None, "maximum entropy")
+
+    def check(self, schema: Schema, budget: Budget) -> None:
+        """Refuse options that this schema or budget cannot have, whatever the number of rows."""
+        check_noise(self.noise, budget)
+        selected = self.selected_pairs
+        if not selected and type(selected) in (int, type(None)):
+            return
+        most = min(Shape.of(schema).choosable // 2, MOST_ASKED)
+        if type(selected) is not int or not 0 < selected <= most:
+            raise PlanError(
+                f"selected_pairs must be a whole number from 0 to {most:,} for this schema (half of the pairs of up to "
+                f"{MOST_CHOSEN_FROM} columns of numbers that no constraint binds, {MOST_ASKED} at most), not {selected!r}."
+            )
+
+    def design(self, schema: Schema, rows: int, budget: Budget, *, rows_per_person: int, size: int) -> Design:
+        """Choose stages, mechanism and shares from public facts, for `size` synthetic rows."""
+        if self.selected_pairs and (self.weighted or not budget.delta):
+            raise PlanError(
+                "Pairs of columns are selected with a delta and for rows of the model only: give a delta such as 1e-6 and "
+                "leave candidates and fit as they are, or leave out selected_pairs."
+            )
+        stages = self._stages(Shape.of(schema), rows, budget, rows_per_person=rows_per_person)
+        looks, measurements = zip(*stages, strict=True)
+        found = Design(measurements, "model", size, "maximum entropy", looks=looks)
+        return found.with_rows_from(self.candidates, self.candidate_count, self.fit, size=size)
+
+    def _stages(self, shape: Shape, rows: int, budget: Budget, *, rows_per_person: int) -> Stages:
+        lean, weighed = FOCUSES[self.focus], self.weighted
+
+        def pure() -> Stages:
+            return pure_stages(shape, rows, budget.epsilon, rows_per_person=rows_per_person, lean=lean, weighed=weighed)
+
+        if not budget.delta:
+            return pure()
         normal = gaussian_stages(
             shape,
             rows,
             budget,
             rows_per_person=rows_per_person,
             lean=lean,
-            smoothness=smoothness,
-            chosen=chosen,
+            smoothness=self.smoothness,
+            chosen=self.selected_pairs,
             weighed=weighed,
         )
-        stages = normal if chosen or gaussian else _better(normal, pure, shape, rows)
-    else:
-        stages = pure()
-    looks, measurements = zip(*stages, strict=True)
-    return Design(measurements, "model", size, "maximum entropy", looks=looks)
+        # Where the kind of noise is given there is nothing to choose between.
+        return normal if self.selected_pairs or self.noise == "gaussian" else _better(normal, pure, shape, rows)
 
 
 def _better(gaussian: Stages, pure: Callable[[], Stages], shape: Shape, rows: int) -> Stages:
