@@ -290,7 +290,7 @@ def make_releases(place: Path) -> list[dict[str, bytes]]:
 
     rng = np.random.default_rng(3)
     data = pa.table({"age": rng.normal(50, 15, 40), "income": rng.lognormal(10, size=40), "visits": rng.poisson(3, 40)})
-    paper = {"method": "paper", "features": 9, "candidates": "ellipsoid"}
+    paper = {"method": ss.methods.Paper(features=9, candidates="ellipsoid")}
     kinds: list[dict[str, Any]] = [{"epsilon": 1.0}, {"epsilon": 20.0, "delta": 1e-6}, {"epsilon": 3.0, **paper}]
     made = []
     for i, choices in enumerate(kinds):

@@ -10,7 +10,7 @@ release.write("out/")
 
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth import adapters, federated
+from smoothsynth import adapters, federated, methods
 from smoothsynth._runtime import VERSION as __version__
 from smoothsynth.accounting.charges import Budget, Charge
 from smoothsynth.answer.estimate import Estimate
@@ -67,6 +67,7 @@ __all__ = [
     "adapters",
     "federated",
     "load",
+    "methods",
     "plan",
     "release",
     "theory",

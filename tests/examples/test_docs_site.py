@@ -56,7 +56,7 @@ def test_the_reference_names_everything_public():
         name for name in ss.__all__ if isinstance(getattr(ss, name), type) and issubclass(getattr(ss, name), Exception)
     }
     public = {f"ss.{name}" for name in set(ss.__all__) - errors - {"__version__"}}
-    public |= {f"ss.federated.{name}" for name in ss.federated.__all__}
+    public |= {f"ss.{room.__name__.split('.')[1]}.{n}" for room in (ss.federated, ss.methods) for n in room.__all__}
     assert public - entries().keys() == set()
     assert len(errors) > 5
     assert "smoothsynth.errors" in entries()

@@ -21,7 +21,7 @@ import smoothsynth as ss
 GAUSSIAN = {"epsilon": 8.0, "delta": 1e-5, "seed": 7}
 PURE = {"epsilon": 12.0, "seed": 7}
 NUMBERS = ss.Schema({"age": ss.Number(0, 120), "cost": ss.Number(0, 900), "visits": ss.Integer(0, 20)})
-FEW_FEATURES = {"candidates": "hypercube", "candidate_count": 600, "fit": "maximum entropy", "features": 12}
+FEW_FEATURES = ss.methods.Paper(candidates="hypercube", candidate_count=600, fit="maximum entropy", features=12)
 ASK = [
     "mean age",
     "quantile cost 0.5",
@@ -155,33 +155,38 @@ def test_transforms(golden):
 
 
 def test_paper(golden):
-    made = ss.release(people(), schema=NUMBERS, method="paper", candidate_count=500, **GAUSSIAN)
+    made = ss.release(people(), schema=NUMBERS, method=ss.methods.Paper(candidate_count=500), **GAUSSIAN)
     golden("paper", made, ask=ASK)
 
 
 def test_paper_on_the_grid(golden):
     made = ss.release(
-        people(), schema=NUMBERS, method="paper", candidates="grid", fit="linear program", smoothness=4, **PURE
+        people(), schema=NUMBERS, method=ss.methods.Paper(candidates="grid", fit="linear program", smoothness=4), **PURE
     )
     golden("paper_on_the_grid", made, ask=ASK)
 
 
 def test_paper_with_few_features(golden):
-    golden("paper_features", ss.release(people(), schema=NUMBERS, method="paper", **FEW_FEATURES, **PURE), ask=ASK)
+    golden("paper_features", ss.release(people(), schema=NUMBERS, method=FEW_FEATURES, **PURE), ask=ASK)
 
 
 def test_weighted_candidates_of_the_model(golden):
-    made = ss.release(people(), schema=NUMBERS, fit="linear program", candidate_count=400, **GAUSSIAN)
+    made = ss.release(
+        people(), schema=NUMBERS, method=ss.methods.Adaptive(fit="linear program", candidate_count=400), **GAUSSIAN
+    )
     golden("weighted_candidates", made, ask=ASK)
 
 
 def test_weighted_candidates_of_the_cube(golden):
-    made = ss.release(people(), schema=NUMBERS, candidates="hypercube", candidate_count=400, **PURE)
+    made = ss.release(
+        people(), schema=NUMBERS, method=ss.methods.Adaptive(candidates="hypercube", candidate_count=400), **PURE
+    )
     golden("weighted_cube", made, ask=ASK)
 
 
 def test_focus_smoothness_and_rows_per_person(golden):
-    choices = {"focus": "marginals", "smoothness": 2, "synthetic_rows": 90, "rows_per_person": 2}
+    method = ss.methods.Adaptive(focus="marginals", smoothness=2)
+    choices = {"method": method, "synthetic_rows": 90, "rows_per_person": 2}
     made = ss.release(people(), schema=NUMBERS, **choices, **GAUSSIAN)
     golden("choices", made, ask=ASK, sampled=made.sample(30, where={"visits": (2, 9)}, seed=5))
 
@@ -195,7 +200,9 @@ def test_selection_of_pairs(golden):
         for name, factor in zip("cdef", (5, 11, 13, 17), strict=True)
     }
     schema = ss.Schema({name: ss.Number(-1, 1) for name in columns})
-    made = ss.release(pa.table(columns), schema=schema, chosen_pairs=2, epsilon=30.0, delta=1e-5, seed=7)
+    made = ss.release(
+        pa.table(columns), schema=schema, method=ss.methods.Adaptive(selected_pairs=2), epsilon=30.0, delta=1e-5, seed=7
+    )
     golden("selection_of_pairs", made, ask=["mean a", "covariance a b", "correlation c d", "avg(exp(-a*a-b*b))"])
 
 
@@ -231,7 +238,9 @@ def test_update(golden, tmp_path):
 def test_plans(as_recorded):
     """Plan for ten thousand rows what small tables above cannot afford, with the errors that are predicted."""
     plans = {
-        f"{kind}, {', '.join(budget)}, {focus}": ss.plan(schema, 10_000, focus=focus, smoothness=9, **budget).as_dict()
+        f"{kind}, {', '.join(budget)}, {focus}": ss.plan(
+            schema, 10_000, method=ss.methods.Adaptive(focus=focus, smoothness=9), **budget
+        ).as_dict()
         for kind, schema in (("numbers", NUMBERS), ("mixed", MIXED))
         for budget in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6})
         for focus in ("balanced", "correlations")
@@ -252,6 +261,6 @@ def test_one_more_in_one_draw_is_noticed_on_every_machine(place, golden, draws, 
         return values
 
     monkeypatch.setattr(draws, "noise", one_more)
-    made = ss.release(people(), schema=NUMBERS, method="paper", **FEW_FEATURES, **PURE)
+    made = ss.release(people(), schema=NUMBERS, method=FEW_FEATURES, **PURE)
     with pytest.raises(AssertionError, match=r"measured\.0\.integers\.sha256"):
         golden("paper_features", made, ask=[])

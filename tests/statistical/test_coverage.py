@@ -68,7 +68,7 @@ def test_the_noise_that_is_stated_is_the_noise_there_was(releases):
     errors = []
     for seed in range(120):
         made = ss.release(
-            table, schema=schema, epsilon=0.2, method="paper", candidates="hypercube", features=1, seed=seed
+            table, schema=schema, epsilon=0.2, method=ss.methods.Paper(candidates="hypercube", features=1), seed=seed
         )
         sure = bounded(Asked.of(made, [name]).knowledge, 0, lambda x: x, confidence=0.95)
         errors.append(abs(sure.centre - truth) / sure.noise)

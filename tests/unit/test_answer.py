@@ -259,7 +259,9 @@ def test_an_estimate_speaks(release):
 
 
 def test_the_paper_method_is_answered_too(people, release):
-    made = ss.release(people, schema=release.schema, epsilon=5.0, method="paper", candidates="hypercube", features=9)
+    made = ss.release(
+        people, schema=release.schema, epsilon=5.0, method=ss.methods.Paper(candidates="hypercube", features=9)
+    )
     found = made.answer('avg(age) - avg("blood pressure")', confidence=0.9999)
     assert found.low <= people["age"].mean() - people["blood pressure"].mean() <= found.high
 

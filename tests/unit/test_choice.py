@@ -43,7 +43,7 @@ def rings():
 
 @pytest.fixture(scope="module")
 def released(rings):
-    return ss.release(rings, schema=SCHEMA, seed=1, chosen_pairs=4, **BUDGET)
+    return ss.release(rings, schema=SCHEMA, seed=1, method=ss.methods.Adaptive(selected_pairs=4), **BUDGET)
 
 
 def learned(moments):
@@ -64,10 +64,10 @@ def test_wide_tables_have_pairs_chosen_where_rows_allow():
     assert chosen(10**6, 100) == [16, 16], "no more than are worth it"
     assert chosen(20_000, 6) == [], "all pairs are measured"
     assert chosen(10**6, 201) == [], "too many to sum"
-    assert chosen(20_000, 100, chosen_pairs=0) == []
-    assert chosen(20_000, 6, chosen_pairs=3) == [2, 1]
+    assert chosen(20_000, 100, method=ss.methods.Adaptive(selected_pairs=0)) == []
+    assert chosen(20_000, 6, method=ss.methods.Adaptive(selected_pairs=3)) == [2, 1]
     assert chosen(20_000, 100, delta=0.0) == []
-    assert chosen(20_000, 100, candidates="hypercube") == []
+    assert chosen(20_000, 100, method=ss.methods.Adaptive(candidates="hypercube")) == []
 
 
 def test_the_plan_states_all_of_it_beforehand():
@@ -92,14 +92,16 @@ def test_the_plan_states_all_of_it_beforehand():
 
 @pytest.mark.parametrize("asked", [-1, 1.5, True, "3", 15, 10**9])
 def test_a_number_of_pairs_that_cannot_be_is_refused(asked):
-    with pytest.raises(PlanError, match="chosen_pairs"):
-        ss.plan(SCHEMA, ROWS, chosen_pairs=asked, **BUDGET)
+    with pytest.raises(PlanError, match="selected_pairs"):
+        ss.plan(SCHEMA, ROWS, method=ss.methods.Adaptive(selected_pairs=asked), **BUDGET)
 
 
-@pytest.mark.parametrize("choices", [{"delta": 0.0}, {"fit": "linear program"}, {"candidates": "grid"}])
-def test_pairs_are_chosen_with_a_delta_and_for_rows_of_the_model(choices):
-    with pytest.raises(PlanError, match="chosen_pairs"):
-        ss.plan(SCHEMA, ROWS, chosen_pairs=3, **{**BUDGET, **choices})
+@pytest.mark.parametrize(
+    ("budget", "options"), [({"delta": 0.0}, {}), ({}, {"fit": "linear program"}), ({}, {"candidates": "grid"})]
+)
+def test_pairs_are_chosen_with_a_delta_and_for_rows_of_the_model(budget, options):
+    with pytest.raises(PlanError, match="selected_pairs"):
+        ss.plan(SCHEMA, ROWS, method=ss.methods.Adaptive(selected_pairs=3, **options), **{**BUDGET, **budget})
 
 
 def test_the_pair_that_is_wrong_is_found_and_put_right(rings, released):
@@ -120,7 +122,7 @@ def test_the_pair_that_is_wrong_is_found_and_put_right(rings, released):
 def test_every_choice_is_charged_before_what_was_chosen(released):
     mechanisms = [charge.mechanism for charge in released.receipt.charges]
     assert mechanisms[-4:] == ["noisy maxima", "discrete gaussian"] * 2
-    planned = ss.plan(SCHEMA, ROWS, chosen_pairs=4, **BUDGET)
+    planned = ss.plan(SCHEMA, ROWS, method=ss.methods.Adaptive(selected_pairs=4), **BUDGET)
     assert tuple(released.receipt.charges) == planned.charges
     sentence = released.receipt.charges[-2].sentence()
     assert "2 largest of all scores" in sentence
@@ -129,7 +131,7 @@ def test_every_choice_is_charged_before_what_was_chosen(released):
 
 def measured(rings, budget):
     """Choose two pairs, all of which are expected to be 0, and measure them."""
-    planned = ss.plan(SCHEMA, ROWS, chosen_pairs=4, **BUDGET)
+    planned = ss.plan(SCHEMA, ROWS, method=ss.methods.Adaptive(selected_pairs=4), **BUDGET)
     offered = next(m for m in planned.measurements if m.choice is not None)
     choice = PairChoice(2, offered.choice.multiplier, expected=np.zeros((2 * COLUMNS,) * 2, dtype=np.int64))
     ledger = Ledger(budget)
@@ -219,7 +221,9 @@ def test_another_choice_than_the_one_that_was_paid_for_is_caught(change, check, 
 def test_an_update_measures_the_chosen_pairs_again_without_choosing(rings, tmp_path):
     key, store = tmp_path / "own.key", tmp_path / "sums"
     ss.federated.make_key(key)
-    first = ss.release(rings, schema=SCHEMA, seed=1, chosen_pairs=4, keep=store, key=key, **BUDGET)
+    first = ss.release(
+        rings, schema=SCHEMA, seed=1, method=ss.methods.Adaptive(selected_pairs=4), keep=store, key=key, **BUDGET
+    )
     again = ss.update(store, rings.iloc[:500] * 0.9, key=key, seed=2, **BUDGET)
     assert [pairs_of(noisy) for noisy in again.moments[-2:]] == [pairs_of(noisy) for noisy in first.moments[-2:]]
     assert {charge.mechanism for charge in again.receipt.charges} == {"discrete gaussian"}
@@ -231,8 +235,8 @@ def test_a_study_of_several_sites_chooses_nothing(tmp_path):
     ss.federated.make_key(tmp_path / "own.key")
     site = {"north": ss.federated.Site(40_000, tmp_path / "own.pub")}
     start = {"schema": numbers(60), "sites": site, "key": tmp_path / "own.key", "epsilon": 1.0, "delta": 1e-6}
-    with pytest.raises(PlanError, match="cannot choose"):
-        ss.federated.start(tmp_path / "a", chosen_pairs=4, **start)
+    with pytest.raises(PlanError, match="cannot select"):
+        ss.federated.start(tmp_path / "a", method=ss.methods.Adaptive(selected_pairs=4), **start)
     ss.federated.start(tmp_path / "b", **start)
     charges = json.loads((tmp_path / "b" / "request-1.json").read_text())
     assert "noisy maxima" not in json.dumps(charges)
@@ -241,7 +245,7 @@ def test_a_study_of_several_sites_chooses_nothing(tmp_path):
 def test_pairs_that_are_known_are_not_offered_again(released):
     *before, first, second = released.moments
     model = learned(before)
-    planned = ss.plan(SCHEMA, ROWS, chosen_pairs=4, **BUDGET)
+    planned = ss.plan(SCHEMA, ROWS, method=ss.methods.Adaptive(selected_pairs=4), **BUDGET)
     offered = model.update(first).offer(
         Measurement(
             "",

@@ -182,9 +182,13 @@ def keeps(frame):
 HOW = {
     "gaussian": {"epsilon": 1.0, "delta": 1e-6},
     "pure": {"epsilon": 1.0},
-    "hypercube": {"epsilon": 2.0, "delta": 1e-6, "candidates": "hypercube", "candidate_count": 3000},
-    "paper": {"epsilon": 2.0, "method": "paper", "features": 12},
-    "linear program": {"epsilon": 2.0, "fit": "linear program", "candidate_count": 2000},
+    "hypercube": {
+        "epsilon": 2.0,
+        "delta": 1e-6,
+        "method": ss.methods.Adaptive(candidates="hypercube", candidate_count=3000),
+    },
+    "paper": {"epsilon": 2.0, "method": ss.methods.Paper(features=12)},
+    "linear program": {"epsilon": 2.0, "method": ss.methods.Adaptive(fit="linear program", candidate_count=2000)},
 }
 
 
@@ -386,7 +390,7 @@ def test_public_means_that_the_data_does_not_have(means):
     schema = ss.Schema(
         {"a": ss.Number(0, 10), "b": ss.Number(0, 10)}, ["a <= b", f"mean(a) = {means[0]}", f"mean(b) = {means[1]}"]
     )
-    for settings in ({}, {"candidates": "hypercube", "candidate_count": 500}):
+    for settings in ({}, {"method": ss.methods.Adaptive(candidates="hypercube", candidate_count=500)}):
         made = ss.release(frame, schema=schema, epsilon=5.0, seed=1, **settings).to_pandas()
         assert (made["a"] <= made["b"]).all()
         assert made.mean().tolist() == pytest.approx(list(means), abs=1e-6)

@@ -137,7 +137,7 @@ def test_a_sealed_file_is_private_and_says_so(place, schema, tables):
 
 
 def test_a_study_and_its_requests_survive_reading(place, schema):
-    request = read_request(begin(place, schema, rows_per_person=2, focus="marginals"))
+    request = read_request(begin(place, schema, rows_per_person=2, method=ss.methods.Adaptive(focus="marginals")))
     assert Request.from_dict(json.loads(json.dumps(request.as_dict()))) == request
     assert Study.from_dict(request.study.as_dict()) == request.study
     assert request.study.rows == sum(ROWS.values())
@@ -467,8 +467,8 @@ def test_a_study_needs_a_new_folder(place, schema):
 
 def test_the_subspace_iteration_is_refused_in_words(place, schema):
     with pytest.raises(ss.PlanError, match="cannot do the paper's subspace iteration"):
-        begin(place, schema, method="paper", features=9)
-    assert read_request(begin(place, schema, method="paper", candidates="hypercube", features=9)).round == 1
+        begin(place, schema, method=ss.methods.Paper(features=9))
+    assert read_request(begin(place, schema, method=ss.methods.Paper(candidates="hypercube", features=9))).round == 1
 
 
 def test_an_answer_never_replaces_a_file(place, schema, tables):

@@ -35,7 +35,7 @@ def test_pure_means_pure():
 
 def test_a_single_column_takes_the_mechanism_with_less_noise():
     def noise(plan):
-        ranks = plan.measurements[plan.looks.index("ranks")]
+        ranks = plan.measurements[plan.families.index("rank histogram")]
         counts, degrees = ranks.family.cells, range(1, len(ranks.features) + (0 if ranks.family.cells else 1))
         cosines = ranks.deviations(plan.rows)[: len(degrees)] * math.sqrt(counts / 2 if counts else 1)
         return math.hypot(*(s / k for s, k in zip(cosines, degrees, strict=True)))
@@ -59,26 +59,41 @@ def test_stages_follow_from_public_facts():
     small = ss.plan(numbers(30), 569, epsilon=1.0)
     medium = ss.plan(numbers(30), 10_000, epsilon=1.0)
     large = ss.plan(numbers(30), 100_000, epsilon=1.0)
-    assert tiny.looks == (None, None)
-    assert small.looks == (None, None, "lengths")
-    assert medium.looks == (None, None, "ranks", "lengths")
-    assert large.looks == (None, None, "ranks", "scores", "lengths")
+    assert tiny.families == ("marginal moments", "marginal moments")
+    assert small.families == ("marginal moments", "marginal moments", "row norms")
+    assert medium.families == ("marginal moments", "marginal moments", "rank histogram", "row norms")
+    assert large.families == (
+        "marginal moments",
+        "marginal moments",
+        "rank histogram",
+        "clipped second moments",
+        "row norms",
+    )
     assert large.measurements[3].mechanism == "ball"
-    assert ss.plan(numbers(30), 569, epsilon=1.0, delta=1e-6).looks == (None, "ranks", "scores", "lengths")
+    assert ss.plan(numbers(30), 569, epsilon=1.0, delta=1e-6).families == (
+        "marginal moments",
+        "rank histogram",
+        "clipped second moments",
+        "row norms",
+    )
 
 
 def test_where_ranks_drown_in_noise_a_third_of_their_share_goes_to_pairs():
     def shares(rows):
         plan = ss.plan(numbers(30), rows, epsilon=1.0, delta=1e-6)
         parts = {
-            look: m.multiplier**-2 for look, m in zip(plan.looks, plan.measurements, strict=True) if look != "waves"
+            family: m.multiplier**-2
+            for family, m in zip(plan.families, plan.measurements, strict=True)
+            if family != "pairwise Fourier"
         }
-        return {look: part / sum(parts.values()) for look, part in parts.items()}
+        return {family: part / sum(parts.values()) for family, part in parts.items()}
 
     clear, drowned = shares(100_000), shares(500)
-    assert drowned["ranks"] == pytest.approx(2 / 3 * clear["ranks"])
-    assert drowned["ranks"] + drowned["scores"] == pytest.approx(clear["ranks"] + clear["scores"])
-    assert clear["ranks"] > shares(1_400)["ranks"] > drowned["ranks"]
+    assert drowned["rank histogram"] == pytest.approx(2 / 3 * clear["rank histogram"])
+    assert drowned["rank histogram"] + drowned["clipped second moments"] == pytest.approx(
+        clear["rank histogram"] + clear["clipped second moments"]
+    )
+    assert clear["rank histogram"] > shares(1_400)["rank histogram"] > drowned["rank histogram"]
 
 
 def test_noise_falls_with_rows_and_epsilon_and_grows_with_rows_per_person():
@@ -96,7 +111,9 @@ def test_what_means_need_no_longer_goes_to_ranks_under_pure_epsilon():
 
     def shares(rows, epsilon=1.0):
         plan = ss.plan(numbers(6), rows, epsilon=epsilon)
-        whole = sum(m.epsilon for look, m in zip(plan.looks, plan.measurements, strict=True) if look != "waves")
+        whole = sum(
+            m.epsilon for look, m in zip(plan.families, plan.measurements, strict=True) if look != "pairwise Fourier"
+        )
         return dict(zip(("means", "square", "ranks"), [m.epsilon / whole for m in plan.measurements], strict=False))
 
     few, many, most = shares(5_000), shares(60_000), shares(10_000_000)
@@ -110,7 +127,7 @@ def test_what_means_need_no_longer_goes_to_ranks_under_pure_epsilon():
 def test_many_rows_have_soft_counts_of_ranks_under_pure_epsilon():
     def ranks(rows, columns=6, **choices):
         plan = ss.plan(numbers(columns), rows, epsilon=1.0, **choices)
-        return plan.measurements[plan.looks.index("ranks")]
+        return plan.measurements[plan.families.index("rank histogram")]
 
     few, many = ranks(2_000), ranks(100_000)
     assert few.family.cells is None
@@ -123,7 +140,7 @@ def test_many_rows_have_soft_counts_of_ranks_under_pure_epsilon():
     assert ranks(1_000_000).family.cells > many.family.cells
     assert ranks(1_000_000).deviations(1_000_000).max() < many.deviations(100_000).max()
     # Weights of candidates must match all moments: few cosines.
-    assert ranks(100_000, candidates="hypercube").family.cells is None
+    assert ranks(100_000, method=ss.methods.Adaptive(candidates="hypercube")).family.cells is None
     # Counting a very wide table would take much memory.
     assert ranks(10_000_000, columns=128).family.cells is not None
     wide = ranks(10_000_000, columns=129)
@@ -136,9 +153,9 @@ def test_shapes_of_pairs_are_measured_where_their_noise_allows(delta, few, many)
     def plan(rows, schema=None, **choices):
         return ss.plan(schema or numbers(6), rows, epsilon=1.0, delta=delta, **choices)
 
-    assert "waves" not in plan(few).looks
+    assert "pairwise Fourier" not in plan(few).families
     found = plan(many)
-    assert found.looks[-1] == "waves"
+    assert found.families[-1] == "pairwise Fourier"
     waves = found.measurements[-1]
     assert len(waves.features) == 2 * 6 + 4 * 15
     assert 0.0 < waves.deviations(many).max() <= 0.035
@@ -146,12 +163,12 @@ def test_shapes_of_pairs_are_measured_where_their_noise_allows(delta, few, many)
     spent = {False: lambda m: m.multiplier**-2, True: lambda m: m.epsilon}[delta == 0.0]
     assert spent(waves) <= 0.0601 * sum(map(spent, found.measurements))
     assert plan(100 * many).measurements[-1].deviations(100 * many).max() < 0.002, "noise falls without end"
-    assert "waves" not in plan(many, candidates="hypercube").looks
-    wide = plan(1000 * many, numbers(41), chosen_pairs=0)
-    assert "waves" not in wide.looks
-    assert "waves" not in plan(many, numbers(1)).looks
+    assert "pairwise Fourier" not in plan(many, method=ss.methods.Adaptive(candidates="hypercube")).families
+    wide = plan(1000 * many, numbers(41), method=ss.methods.Adaptive(selected_pairs=0))
+    assert "pairwise Fourier" not in wide.families
+    assert "pairwise Fourier" not in plan(many, numbers(1)).families
     bound = ss.Schema({"a": ss.Number(0, 1), "b": ss.Number(0, 2)}, constraints=["a <= b"])
-    assert "waves" not in plan(many, bound).looks
+    assert "pairwise Fourier" not in plan(many, bound).families
     mixed = ss.Schema({"a": ss.Number(0, 1), "k": ss.Category(["x", "y"]), "b": ss.Number(0, 2, nullable=True)})
     found = plan(many, mixed).measurements[-1]
     assert {c // 2 for f in found.features for c, _ in f.terms[0]} == {0, 1, 2, 3}, (
@@ -164,7 +181,7 @@ def test_shapes_of_pairs_are_measured_where_their_noise_allows(delta, few, many)
 def test_ranks_are_soft_counts_under_delta():
     def ranks(schema, rows=2_000, **choices):
         plan = ss.plan(schema, rows, epsilon=1.0, delta=1e-6, **choices)
-        return plan.measurements[plan.looks.index("ranks")]
+        return plan.measurements[plan.families.index("rank histogram")]
 
     few, many = ranks(numbers(6)), ranks(numbers(6), 100_000)
     assert few.mechanism == many.mechanism == "discrete gaussian"
@@ -175,7 +192,7 @@ def test_ranks_are_soft_counts_under_delta():
     for measured in (few, many):
         assert measured.sensitivity == pytest.approx(math.sqrt(2 * 6) * FULL_WEIGHT, rel=1e-3)
     # Weights of candidates must match all moments, and counts take memory.
-    assert ranks(numbers(6), candidates="hypercube").family.cells is None
+    assert ranks(numbers(6), method=ss.methods.Adaptive(candidates="hypercube")).family.cells is None
     assert ranks(numbers(128)).family.cells is not None
     assert ranks(numbers(129)).family.cells is None
 
@@ -184,7 +201,7 @@ def test_levels_and_missing_values_are_measured_beside_soft_counts():
     def ranks(levels):
         mixed = {"x": ss.Number(0, 1), "y": ss.Number(0, 1, nullable=True), "c": ss.Category(levels)}
         plan = ss.plan(ss.Schema(mixed), 2_000, epsilon=1.0, delta=1e-6)
-        return plan.measurements[plan.looks.index("ranks")]
+        return plan.measurements[plan.families.index("rank histogram")]
 
     found = ranks(["a", "b", "c"])
     counts = found.family.cells
@@ -231,8 +248,6 @@ def test_the_forecast_falls_with_rows():
         ({"epsilon": 1, "delta": 1}, ss.BudgetError, "delta"),
         ({"epsilon": 1, "delta": -0.1}, ss.BudgetError, "delta"),
         ({"epsilon": 1, "method": "best"}, ss.PlanError, "'auto', 'paper'"),
-        ({"epsilon": 1, "candidates": "magic"}, ss.PlanError, "'hypercube'"),
-        ({"epsilon": 1, "fit": "magic"}, ss.PlanError, "'linear program'"),
         ({"epsilon": 1, "synthetic_rows": 0}, ss.PlanError, "synthetic_rows"),
         ({"epsilon": 1, "rows_per_person": 0}, ss.PlanError, "rows_per_person"),
         ({"epsilon": 1, "rows_per_person": 1001}, ss.PlanError, "rows_per_person"),
@@ -273,22 +288,28 @@ def test_a_measurement_is_one_mechanism_with_one_budget():
 @pytest.mark.parametrize("delta", [0.0, 1e-8])
 @pytest.mark.parametrize("focus", ["balanced", "queries", "marginals", "correlations"])
 def test_every_focus_spends_the_budget_and_no_more(focus, delta):
-    plan = ss.plan(numbers(8), 50_000, epsilon=1.0, delta=delta, focus=focus)
+    plan = ss.plan(numbers(8), 50_000, epsilon=1.0, delta=delta, method=ss.methods.Adaptive(focus=focus))
     assert 1.0 - 1e-6 <= plan.cost.epsilon <= 1.0
 
 
 def test_a_focus_leans():
-    def noise(look, focus):
-        plan = ss.plan(numbers(8), 50_000, epsilon=1.0, delta=1e-8, focus=focus)
-        return plan.measurements[plan.looks.index(look)].deviations(50_000)[-1]
+    def noise(family, focus):
+        plan = ss.plan(numbers(8), 50_000, epsilon=1.0, delta=1e-8, method=ss.methods.Adaptive(focus=focus))
+        return plan.measurements[plan.families.index(family)].deviations(50_000)[-1]
 
-    assert noise("ranks", "marginals") < noise("ranks", "balanced") < noise("ranks", "queries")
-    assert noise("scores", "correlations") < noise("scores", "balanced") < noise("scores", "marginals")
+    assert (
+        noise("rank histogram", "marginals") < noise("rank histogram", "balanced") < noise("rank histogram", "queries")
+    )
+    assert (
+        noise("clipped second moments", "correlations")
+        < noise("clipped second moments", "balanced")
+        < noise("clipped second moments", "marginals")
+    )
 
 
 def test_rougher_queries_buy_more_degrees():
     def degrees(smoothness):
-        plan = ss.plan(numbers(3), 1_500, epsilon=1.0, delta=1e-8, smoothness=smoothness)
+        plan = ss.plan(numbers(3), 1_500, epsilon=1.0, delta=1e-8, method=ss.methods.Adaptive(smoothness=smoothness))
         return max(f.degree for f in plan.measurements[1].features)
 
     assert degrees(4) > degrees(16) > degrees(64)
@@ -309,17 +330,19 @@ def test_the_inverse_of_a_plan():
 
 def test_the_kind_of_noise_can_be_asked_for(schema):
     for noise, pure in (("pure", True), ("gaussian", False)):
-        planned = ss.plan(schema, 5_000, epsilon=1.0, delta=1e-6, noise=noise)
+        planned = ss.plan(schema, 5_000, epsilon=1.0, delta=1e-6, method=ss.methods.Adaptive(noise=noise))
         assert all((charge.multiplier is None) is pure for charge in planned.charges)
         assert planned.cost.epsilon <= 1.0
     with pytest.raises(ss.PlanError, match="delta"):
-        ss.plan(schema, 5_000, epsilon=1.0, noise="gaussian")
+        ss.plan(schema, 5_000, epsilon=1.0, method=ss.methods.Adaptive(noise="gaussian"))
     with pytest.raises(ss.PlanError, match="noise must be one of"):
-        ss.plan(schema, 5_000, epsilon=1.0, noise="loud")
+        ss.plan(schema, 5_000, epsilon=1.0, method=ss.methods.Adaptive(noise="loud"))
 
 
 def test_a_plan_says_how_often_odds_are_exceeded_and_when_delta_is_large(schema):
-    shown = " ".join(str(ss.plan(schema, 5_000, epsilon=1.0, delta=1e-6, noise="gaussian")).split())
+    shown = " ".join(
+        str(ss.plan(schema, 5_000, epsilon=1.0, delta=1e-6, method=ss.methods.Adaptive(noise="gaussian"))).split()
+    )
     assert "may exceed e^1 : 1 with a probability of up to about 2e-05." in shown
     assert "advised" not in shown
     large = " ".join(str(ss.plan(schema, 50_000, epsilon=1.0, delta=1e-6)).split())
@@ -336,37 +359,39 @@ PLANNED = {
     "few rows": (numbers(6), 500, {}),
     "many rows": (numbers(6), 200_000, {}),
     "one column": (numbers(1), 20_000, {}),
-    "very wide": (numbers(130), 10_000_000, {"chosen_pairs": 0}),
+    "very wide": (numbers(130), 10_000_000, {"method": ss.methods.Adaptive(selected_pairs=0)}),
     "categories and missing values": (mixed(), 50_000, {}),
     "bound columns": (mixed(free=False), 50_000, {}),
     "levels alone": (ss.Schema({"c": ss.Category(["a", "b"]), "k": ss.Category(["x", "y", "z"])}), 5_000, {}),
-    "candidates that are weighed": (mixed(), 50_000, {"candidates": "hypercube"}),
-    "the paper's": (numbers(6), 5_000, {"method": "paper"}),
-    "the paper's grid": (numbers(2), 500, {"method": "paper", "candidates": "grid"}),
-    "chosen pairs": (numbers(8), 50_000, {"chosen_pairs": 5}),
+    "candidates that are weighed": (mixed(), 50_000, {"method": ss.methods.Adaptive(candidates="hypercube")}),
+    "the paper's": (numbers(6), 5_000, {"method": ss.methods.Paper()}),
+    "the paper's grid": (numbers(2), 500, {"method": ss.methods.Paper(candidates="grid")}),
+    "chosen pairs": (numbers(8), 50_000, {"method": ss.methods.Adaptive(selected_pairs=5)}),
 }
 
 
-def planned(name, **noise):
+def planned(name, noise):
     schema, rows, choices = PLANNED[name]
-    return ss.plan(schema, rows, epsilon=1.0, **noise, **({} if "chosen_pairs" in choices and not noise else choices))
+    method = replace(choices.get("method", ss.methods.Adaptive()), noise=noise)
+    if noise is None and isinstance(method, ss.methods.Adaptive):
+        method = replace(method, selected_pairs=None)
+    return ss.plan(schema, rows, epsilon=1.0, delta=1e-6 if noise else 0.0, method=method)
 
 
-@pytest.mark.parametrize("noise", [{}, {"delta": 1e-6, "noise": "gaussian"}])
+@pytest.mark.parametrize("noise", [None, "gaussian"])
 @pytest.mark.parametrize("name", PLANNED)
 def test_a_purpose_follows_from_what_is_measured(name, noise):
-    found = planned(name, **noise)
+    found = planned(name, noise)
     for m in found.measurements:
         measured = m if m.choice is None else m.chosen(range(m.choice.count))
-        assert purpose_of(measured, found.schema, method=found.method) == m.purpose
+        assert purpose_of(measured, found.schema, method=found.method.name) == m.purpose
         if len(m.features) > 1:
             other = replace(measured, features=measured.features[::-1])
-            assert purpose_of(other, found.schema, method=found.method) is None
+            assert purpose_of(other, found.schema, method=found.method.name) is None
 
 
 def test_every_purpose_is_that_of_some_plan_above():
-    noises = ({}, {"delta": 1e-6, "noise": "gaussian"})
-    found = {m.purpose for name in PLANNED for noise in noises for m in planned(name, **noise).measurements}
+    found = {m.purpose for name in PLANNED for noise in (None, "gaussian") for m in planned(name, noise).measurements}
     words = [text for name, text in vars(purposes).items() if name.isupper() and isinstance(text, str)]
     assert len(words) == 12
     for text in words:

@@ -276,13 +276,13 @@ def test_a_plan_made_again_for_the_levels_found_keeps_to_the_division_of_the_fir
 def test_levels_found_do_not_change_the_kind_of_noise():
     """With one column of few levels a pure plan would be better; the division was fixed before they were found."""
     schema = ss.Schema({"b": ss.Category("private", other="other")})
-    planned = ss.plan(schema, 2_000, epsilon=1.0, delta=1e-6, noise="gaussian")
+    planned = ss.plan(schema, 2_000, epsilon=1.0, delta=1e-6, method=ss.methods.Adaptive(noise="gaussian"))
     again = plan_found(planned, ss.Schema({"b": ss.Category(["x", "other"], other="other")}))
     assert all(m.multiplier is not None for m in again.measurements)
 
 
 def test_pure_noise_can_be_asked_for_with_private_levels():
     schema = ss.Schema({"a": ss.Number(0.0, 1.0), "b": ss.Category("private", other="other")})
-    planned = ss.plan(schema, 20_000, epsilon=1.0, delta=1e-6, noise="pure")
+    planned = ss.plan(schema, 20_000, epsilon=1.0, delta=1e-6, method=ss.methods.Adaptive(noise="pure"))
     assert all(charge.multiplier is None for charge in planned.charges)
     assert planned.cost.delta < 1e-6

@@ -2,6 +2,7 @@ import json
 import os
 import stat
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -53,10 +54,10 @@ def test_an_epsilon_finer_than_the_lattice_is_refused_before_anything_is_measure
         ss.release(frame, schema=schema, epsilon=1e7)
 
 
-@pytest.mark.parametrize("wrong", [{"focus": "all"}, {"candidates": "ellipsoid"}, {"fit": "none"}, {"smoothness": 0}])
-def test_misuse_that_no_table_can_mend_is_refused_before_data_is_read(schema, wrong):
-    with pytest.raises(ss.PlanError, match=next(iter(wrong))):
-        ss.release("no-such-file.csv", schema=schema, epsilon=1.0, **wrong)
+def test_misuse_that_no_table_can_mend_is_refused_before_data_is_read(schema):
+    method = ss.methods.Adaptive(selected_pairs=99)
+    with pytest.raises(ss.PlanError, match="selected_pairs"):
+        ss.release("no-such-file.csv", schema=schema, epsilon=1.0, delta=1e-6, method=method)
     with pytest.raises(TypeError, match="unexpected keyword argument 'smothness'"):
         ss.release("no-such-file.csv", schema=schema, epsilon=1.0, smothness=3)
 
@@ -89,7 +90,7 @@ def test_a_release_carries_out_what_a_plan_for_its_rows_says_and_refuses_the_sam
     values = {name: ["a"] * rows if name[0] == "c" else np.full(rows, 0.5) for name in schema.names}
     monkeypatch.setattr("smoothsynth.pipeline.run.carry_out", lambda planned, *_, **__: planned)
     for epsilon in (0.01, 1.0, 1e3, 1e6):
-        for choices in ({}, {"method": "paper", "candidates": "hypercube"}, {"rows_per_person": 2}):
+        for choices in ({}, {"method": ss.methods.Paper(candidates="hypercube")}, {"rows_per_person": 2}):
             settings = {"schema": schema, "epsilon": epsilon, "delta": delta, **choices}
             planned = told(lambda settings=settings: ss.plan(rows=rows, **settings))
             assert told(lambda settings=settings: ss.release(pa.table(values), **settings)) == planned
@@ -97,10 +98,10 @@ def test_a_release_carries_out_what_a_plan_for_its_rows_says_and_refuses_the_sam
 
 @pytest.mark.parametrize("fit", ["maximum entropy", "linear program"])
 @pytest.mark.parametrize("candidates", ["model", "hypercube", "grid"])
-@pytest.mark.parametrize("method", ["auto", "paper"])
+@pytest.mark.parametrize("method", [ss.methods.Adaptive(), ss.methods.Paper(features=9)])
 def test_every_combination_makes_a_table_with_the_means(frame, schema, method, candidates, fit):
     release = ss.release(
-        frame, schema=schema, epsilon=100.0, seed=1, method=method, candidates=candidates, fit=fit, features=9
+        frame, schema=schema, epsilon=100.0, seed=1, method=replace(method, candidates=candidates, fit=fit)
     )
     unit = schema.to_unit({name: frame[name].to_numpy(float) for name in schema.names})
     np.testing.assert_allclose(release.unit_rows().mean(axis=0), unit.mean(axis=0), atol=0.06)
@@ -111,24 +112,24 @@ def test_every_combination_makes_a_table_with_the_means(frame, schema, method, c
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_algorithm_one_runs_on_the_full_grid(frame, schema, delta):
     two = ss.Schema({name: schema.columns[name] for name in ("age", "income")})
-    plan = ss.plan(two, 400, epsilon=50.0, delta=delta, method="paper", candidates="grid", smoothness=4)
+    plan = ss.plan(two, 400, epsilon=50.0, delta=delta, method=ss.methods.Paper(candidates="grid", smoothness=4))
     degrees = 1 + max(k for f in plan.measurements[0].features for _, k in f.terms[0])
     assert len(plan.measurements[0].features) == degrees**2 - 1
-    assert plan.candidate_count == plan.levels**2
+    assert plan.design.candidate_count == plan.design.levels**2
     made = ss.release(
-        frame, schema=two, epsilon=50.0, delta=delta, method="paper", candidates="grid", smoothness=4, seed=1
+        frame, schema=two, epsilon=50.0, delta=delta, method=ss.methods.Paper(candidates="grid", smoothness=4), seed=1
     )
     unit = two.to_unit({name: frame[name].to_numpy(float) for name in two.names})
-    levels = np.unique(np.rint((made.unit_rows() + 1) * plan.levels / 2 - 0.5))
+    levels = np.unique(np.rint((made.unit_rows() + 1) * plan.design.levels / 2 - 0.5))
     assert levels.min() >= 0
-    assert levels.max() <= plan.levels - 1
+    assert levels.max() <= plan.design.levels - 1
     np.testing.assert_allclose(made.unit_rows().mean(axis=0), unit.mean(axis=0), atol=0.1)
 
 
 def test_a_grid_too_large_is_refused_with_the_way_out(schema):
     many = ss.Schema({f"c{i}": ss.Number(0, 1) for i in range(12)})
     with pytest.raises(ss.PlanError, match="ellipsoid"):
-        ss.plan(many, 10_000, epsilon=1.0, method="paper", candidates="grid")
+        ss.plan(many, 10_000, epsilon=1.0, method=ss.methods.Paper(candidates="grid"))
 
 
 def test_the_receipt_says_it_in_words(release):

@@ -99,7 +99,9 @@ def test_shares_add_up(pure, gaussian):
 
 
 def test_pairs_that_were_not_measured_are_not_visible(rows):
-    means = ss.release(rows, schema=SCHEMA, epsilon=1.0, seed=7, method="paper", candidates="hypercube", features=3)
+    means = ss.release(
+        rows, schema=SCHEMA, epsilon=1.0, seed=7, method=ss.methods.Paper(candidates="hypercube", features=3)
+    )
     found = correlations(means, range(3))
     off = ~np.eye(3, dtype=bool)
     assert not found.measured[off].any()

@@ -67,8 +67,7 @@ def test_what_cannot_be_drawn_is_said(release):
         pa.table({"a": [0.1, 0.5] * 50}),
         schema=ss.Schema({"a": ss.Number(0, 1)}),
         epsilon=1.0,
-        method="paper",
-        candidates="hypercube",
+        method=ss.methods.Paper(candidates="hypercube"),
     )
     with pytest.raises(ss.PlanError, match="weighing candidates"):
         paper.sample(5)

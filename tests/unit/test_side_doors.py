@@ -277,7 +277,7 @@ def test_progress_and_file_names_are_public(private, schema, tmp_path):
 
     with warnings.catch_warnings(record=True) as warned, write_whole(tmp_path / "out") as folder:
         warnings.simplefilter("always")
-        made = ss.release(private, schema=schema, epsilon=9.0, progress=progress, method="paper", features=9)
+        made = ss.release(private, schema=schema, epsilon=9.0, progress=progress, method=ss.methods.Paper(features=9))
         made.write_files(folder, csv=True)
         progress("written", 1, 1)
     assert len(said) > 2

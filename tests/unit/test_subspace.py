@@ -100,7 +100,7 @@ def test_impossible_iterations_are_refused(wrong):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_papers_method_makes_a_release_around_the_mean(frame, schema, tmp_path, delta):
-    release = ss.release(frame, schema=schema, epsilon=100.0, delta=delta, seed=1, method="paper", features=9)
+    release = ss.release(frame, schema=schema, epsilon=100.0, delta=delta, seed=1, method=ss.methods.Paper(features=9))
     assert release.receipt.candidates == "ellipsoid"
     assert len(release.receipt.charges) == 1 + 3
     assert release.receipt.spent.epsilon <= 100.0

@@ -15,7 +15,7 @@ from smoothsynth.pipeline import update as updates
 from smoothsynth.private import measure as door
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.sites.keys import read_key
-from smoothsynth.private.sites.store import read_store
+from smoothsynth.private.sites.store import read_store, write_store
 from smoothsynth.private.table import open_table
 
 MONTHS = (0, 1500, 2100, 2400)
@@ -106,6 +106,16 @@ def test_the_budget_is_shared_in_the_same_proportions(budget, people, schema, st
     ratios = np.array(costs[1]) / np.array(costs[0])
     assert np.allclose(ratios, ratios[0], rtol=1e-9)
     assert ratios[0] < 0.6
+
+
+def test_sums_that_an_earlier_version_kept_are_updated(people, schema, store, key):
+    first_release(people, schema, store, key)
+    owner = read_key(key)
+    stored = read_store(store, key=owner)
+    assert "focus" not in stored.kept.choices
+    kept = replace(stored.kept, choices={**stored.kept.choices, "focus": "balanced"})
+    write_store(store, replace(stored, kept=kept), key=owner, replace_it=True)
+    assert ss.update(store, month(people, 1), key=key, **GAUSSIAN).receipt.method == "auto"
 
 
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
@@ -309,7 +319,7 @@ def test_sums_that_cannot_be_kept_are_refused_before_anything_is_spent(people, s
     with pytest.raises(ss.PlanError, match="name it too"):
         ss.release(people, keep=store, **settings)
     with pytest.raises(ss.PlanError, match="cannot be kept"):
-        ss.release(people, keep=store, key=key, method="paper", features=9, **settings)
+        ss.release(people, keep=store, key=key, method=ss.methods.Paper(features=9), **settings)
     store.write_text("something else")
     with pytest.raises(ss.StudyError, match="exists already"):
         ss.release(people, keep=store, key=key, **settings)

@@ -22,13 +22,13 @@ RECEIPT, MOMENTS, ROWS, PAGE = "receipt.json", "moments.json", "synthetic.parque
 KINDS = {
     "pure": {"epsilon": 1.0, "seed": 7},
     "gaussian": {"epsilon": 2.0, "delta": 1e-6, "seed": 7},
-    "subspace": {"epsilon": 3.0, "method": "paper", "features": 9, "seed": 7},
+    "subspace": {"epsilon": 3.0, "method": ss.methods.Paper(features=9), "seed": 7},
     "several rows of a person": {"epsilon": 2.0, "delta": 1e-6, "rows_per_person": 3, "seed": 7},
     "no seed": {"epsilon": 1.0, "delta": 1e-6},
-    "weighed": {"epsilon": 5.0, "delta": 1e-6, "candidates": "hypercube", "seed": 7},
+    "weighed": {"epsilon": 5.0, "delta": 1e-6, "method": ss.methods.Adaptive(candidates="hypercube"), "seed": 7},
     "another size": {"epsilon": 1.0, "synthetic_rows": 1234, "seed": 7},
     "soft counts": {"epsilon": 60.0, "seed": 7},
-    "grid": {"epsilon": 5.0, "method": "paper", "candidates": "grid", "smoothness": 4, "seed": 7},
+    "grid": {"epsilon": 5.0, "method": ss.methods.Paper(candidates="grid", smoothness=4), "seed": 7},
 }
 
 

@@ -38,7 +38,9 @@ def whole(tmp_path_factory):
     described = {"age": ss.Number(0, 100), "v": ss.Integer("private", 50), "w": ss.Number(0, 1)}
     schema = ss.Schema({**described, "sex": ss.Category(["f", "m"])})
     table = pa.table({**columns, "sex": ["f", "m", "m"] * 400})
-    made = ss.release(table, schema=schema, epsilon=3.0, delta=1e-6, chosen_pairs=1, seed=7)
+    made = ss.release(
+        table, schema=schema, epsilon=3.0, delta=1e-6, method=ss.methods.Adaptive(selected_pairs=1), seed=7
+    )
     return made.write(tmp_path_factory.mktemp("whole") / "out", csv=True)
 
 

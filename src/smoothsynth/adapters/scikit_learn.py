@@ -20,14 +20,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from smoothsynth.methods.options import Method
+
 
 class Synthesizer(BaseEstimator):  # type: ignore[misc]
     """A differentially private synthetic table, as a scikit-learn estimator; each `fit` spends epsilon again.
 
     `schema` says what is public of the columns. For an array of numbers that all have the same public bounds,
-    `bounds=(lower, upper)` is enough. The other parameters are those of `smoothsynth.pipeline.release`; with a `ledger`, what
-    every `fit` spends is recorded there (a grid search fits many times). After `fit` there are `release_`, `n_features_in_`
-    and, for frames, `feature_names_in_`. The estimator keeps no row: it can be pickled.
+    `bounds=(lower, upper)` is enough. The other parameters are those of `smoothsynth.pipeline.release`; `focus` is an option
+    of the method now, and warns. With a `ledger`, what every `fit` spends is recorded there (a grid search fits many times).
+    After `fit` there are `release_`, `n_features_in_` and, for frames, `feature_names_in_`. The estimator keeps no row: it
+    can be pickled.
     """
 
     def __init__(
@@ -37,8 +40,8 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         *,
         schema: Schema | None = None,
         bounds: tuple[float, float] | None = None,
-        method: str = "auto",
-        focus: str = "balanced",
+        method: str | Method = "auto",
+        focus: str | None = None,
         seed: int | None = None,
         synthetic_rows: int | None = None,
         ledger: str | Path | None = None,
@@ -61,16 +64,17 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         if names is None:
             self._check_width(schema)
             rows = frames.named(rows, schema.names) if frames.is_frame(rows) else frames.table_of(rows, schema)
+        old: dict[str, Any] = {} if self.focus is None else {"focus": self.focus}
         made = release(
             rows,
             schema=schema,
             epsilon=self.epsilon,
             delta=self.delta,
             method=self.method,
-            focus=self.focus,
             seed=self.seed,
             synthetic_rows=self.synthetic_rows,
             ledger=self.ledger,
+            **old,
         )
         self.release_, self.kind_ = made, kind
         return self

@@ -39,6 +39,7 @@ from smoothsynth.audit.neighbours import EDGE, pair
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.discovery.search import Search
 from smoothsynth.errors import BudgetError, PlanError, SmoothsynthError
+from smoothsynth.methods import Paper
 from smoothsynth.pipeline.run import release
 from smoothsynth.private import noise
 from smoothsynth.private.measure import measure, measure_levels
@@ -77,13 +78,13 @@ def release_cases() -> list[Case]:
     many = pair((1.0, 1.0), (-EDGE, -EDGE), rows=24)
     # With so many a pure plan has a second round, that sees them through what the first one released.
     strange = pair((math.inf, math.nan), (-1e300, -1e300), rows=100)
-    paper: dict[str, Any] = {"method": "paper", "candidate_count": 100}
+    cube, ellipsoid = (Paper(candidates=kind, candidate_count=100) for kind in ("hypercube", "ellipsoid"))
     return [
         release_case("automatic", corners, epsilon=3.0),
         release_case("automatic, two stages", strange, epsilon=3.0),
         release_case("automatic, four stages", many, epsilon=8.0, delta=DELTA, share=0.03),
-        release_case("paper, hypercube", corners, epsilon=3.0, candidates="hypercube", **paper),
-        release_case("paper, ellipsoid", corners, epsilon=8.0, delta=DELTA, candidates="ellipsoid", **paper),
+        release_case("paper, hypercube", corners, epsilon=3.0, method=cube),
+        release_case("paper, ellipsoid", corners, epsilon=8.0, delta=DELTA, method=ellipsoid),
     ]
 
 

@@ -83,9 +83,10 @@ def start(
     --site north=1200,north.pub --site south=800,south.pub**
     """
     from smoothsynth import federated as verbs
+    from smoothsynth.methods import Adaptive
     from smoothsynth.schema import Schema
 
-    choices: dict[str, Any] = {"focus": focus, **({} if size is None else {"synthetic_rows": size})}
+    choices: dict[str, Any] = {} if size is None else {"synthetic_rows": size}
     request = verbs.start(
         folder,
         schema=Schema.load(schema),
@@ -95,6 +96,7 @@ def start(
         key=key,
         seed=seed,
         rows_per_person=rows_per_person,
+        method=Adaptive(focus=focus),
         **choices,
     )
     say(str(verbs.status(folder)))

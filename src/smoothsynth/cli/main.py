@@ -18,6 +18,7 @@ from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.pipeline.terminal import EXIT_CODES, in_words, never_fail_to_encode, progress_bar, say, say_json, show
 
 if TYPE_CHECKING:
+    from smoothsynth.methods.options import Method
     from smoothsynth.pipeline.release import Release
 
 
@@ -58,7 +59,8 @@ FeaturesOption = Annotated[
     int | None, typer.Option(help="With --method paper: how many lowest basis functions to measure.")
 ]
 SmoothnessOption = Annotated[
-    int, typer.Option(help="The order K of smoothness of the queries that matter (a kernel of width s has K = s^2).")
+    int | None,
+    typer.Option(help="The order K of the queries that matter (a kernel of width s: K = s^2) [default: 16]."),
 ]
 BoundsShareOption = Annotated[
     float, typer.Option(help="The share of the budget that finds bounds which the schema calls private.")
@@ -70,7 +72,10 @@ ChosenOption = Annotated[
     int | None,
     typer.Option(help="How many pairs of columns to find that the model has most wrong [default: as many as pay]."),
 ]
-FocusOption = Annotated[str, typer.Option(help="Lean towards queries, marginals, correlations, or stay balanced.")]
+FocusOption = Annotated[
+    str | None,
+    typer.Option(help="Lean towards queries, marginals, correlations, or stay balanced [default: balanced]."),
+]
 EngineOption = Annotated[
     str | None, typer.Option(help="Where the rows are summed: local, spark or dask; the result is the same bits.")
 ]
@@ -143,8 +148,8 @@ def plan(
     candidates: CandidatesOption = None,
     fit: FitOption = None,
     features: FeaturesOption = None,
-    smoothness: SmoothnessOption = 16,
-    focus: FocusOption = "balanced",
+    smoothness: SmoothnessOption = None,
+    focus: FocusOption = None,
     size: SizeOption = None,
     rows_per_person: PersonOption = 1,
     bounds_share: BoundsShareOption = 0.1,
@@ -166,16 +171,18 @@ def plan(
     described = Schema.load(schema)
     choices: dict[str, Any] = {
         "delta": delta,
-        "method": method,
-        "candidates": candidates,
-        "fit": fit,
-        "features": features,
-        "smoothness": smoothness,
-        "focus": focus,
+        "method": _method(
+            method,
+            candidates=candidates,
+            fit=fit,
+            features=features,
+            smoothness=smoothness,
+            focus=focus,
+            selected_pairs=chosen_pairs,
+        ),
         "rows_per_person": rows_per_person,
         "bounds_share": bounds_share,
         "levels_share": levels_share,
-        "chosen_pairs": chosen_pairs,
     }
     made = make_plan(described, rows, epsilon=epsilon, synthetic_rows=size, **choices)
     needed: dict[str, float | None] = {}
@@ -214,8 +221,8 @@ def release(
     candidates: CandidatesOption = None,
     fit: FitOption = None,
     features: FeaturesOption = None,
-    smoothness: SmoothnessOption = 16,
-    focus: FocusOption = "balanced",
+    smoothness: SmoothnessOption = None,
+    focus: FocusOption = None,
     size: SizeOption = None,
     rows_per_person: PersonOption = 1,
     bounds_share: BoundsShareOption = 0.1,
@@ -248,6 +255,15 @@ def release(
     from smoothsynth.schema import Schema
 
     described = Schema.load(schema)
+    chosen = _method(
+        method,
+        candidates=candidates,
+        fit=fit,
+        features=features,
+        smoothness=smoothness,
+        focus=focus,
+        selected_pairs=chosen_pairs,
+    )
     if keep is not None and keep.absolute() == output.absolute():
         raise ReleaseError(f"{output} cannot be the release folder and the file of the kept sums. Name another file.")
     with write_whole(output, force=force) as folder:
@@ -258,17 +274,11 @@ def release(
                 epsilon=epsilon,
                 delta=delta,
                 seed=seed,
-                method=method,
-                candidates=candidates,
-                fit=fit,
-                features=features,
-                smoothness=smoothness,
-                focus=focus,
+                method=chosen,
                 synthetic_rows=size,
                 rows_per_person=rows_per_person,
                 bounds_share=bounds_share,
                 levels_share=levels_share,
-                chosen_pairs=chosen_pairs,
                 progress=progress,
                 ledger=ledger,
                 label=output.name,
@@ -306,6 +316,13 @@ def main() -> None:
     """Run the command line."""
     never_fail_to_encode(sys.stdout, sys.stderr)
     app()
+
+
+def _method(name: str, **flags: Any) -> Method:
+    """Return the method with the options whose flags were given."""
+    from smoothsynth.methods.options import method_with
+
+    return method_with(name, {option: value for option, value in flags.items() if value is not None})
 
 
 def _report(made: Release, output: Path, *, quiet: bool, as_json: bool) -> None:

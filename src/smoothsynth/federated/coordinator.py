@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ from smoothsynth._runtime import VERSION
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.errors import PlanError, SmoothsynthError, StudyError
+from smoothsynth.methods import Paper
+from smoothsynth.methods.options import chosen_method, facts_of, from_facts
 from smoothsynth.pipeline.plan import Plan, plan
 from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.pipeline.run import check_seed, finish
@@ -37,6 +39,7 @@ from smoothsynth.queries.measurement import NoisyMoments
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from smoothsynth.methods.options import Method
     from smoothsynth.pipeline.release import Release
     from smoothsynth.private.sealed import Engine
     from smoothsynth.private.sites.keys import Key
@@ -137,13 +140,15 @@ def _planned(study: Study) -> Plan:
 
 def plan_of(study: Study) -> Plan:
     """Plan the release from the public facts of the study."""
+    method, choices = from_facts(study.choices)
     return plan(
         study.schema,
         study.rows,
         epsilon=study.budget.epsilon,
         delta=study.budget.delta,
         rows_per_person=study.rows_per_person,
-        **study.choices,
+        method=method,
+        **choices,
     )
 
 
@@ -171,30 +176,34 @@ def start(
     key: str | Path,
     seed: int | None = None,
     rows_per_person: int = 1,
+    method: str | Method = "auto",
     **choices: Any,
 ) -> Path:
     """Start a study: plan a release of the rows of all sites together, and write the first request.
 
-    `sites` names every site with its number of rows and its public key; `key` is the coordinator's own key. The other
-    choices are those of `plan`. Send the request that is returned to every site, and your public key on another way.
+    `sites` names every site with its number of rows and its public key; `key` is the coordinator's own key. `method`
+    and the other choices are those of `plan`. Send the request that is returned to every site, and your public key on
+    another way.
     """
     check_seed(seed)
+    method, choices = chosen_method(method, choices, called=[start, plan])
     coordinator = keys.read_key(key)
     known = {name: Site(site.rows, keys.read_public(site.key)) for name, site in sites.items()}
     rows = sum(site.rows for site in known.values())
-    if choices.setdefault("chosen_pairs", 0) != 0:
-        raise PlanError("A study cannot choose pairs of columns: each of its rounds is one measurement. Leave it out.")
-    settings = {"epsilon": epsilon, "delta": delta, "rows_per_person": rows_per_person, **choices}
+    method = _without_selection(method)
+    settings = {"epsilon": epsilon, "delta": delta, "rows_per_person": rows_per_person, "method": method, **choices}
     planned = plan(schema, max(rows, 1), **settings)
+    choices = {**facts_of(method), **choices}
     _check_plain(choices)
     if planned.discovery is not None:
         raise PlanError(
             "A study needs public bounds and levels: its sites would have to count in intervals that they cannot check. "
             "Declare them, or let one site find them in a release of its own rows."
         )
-    if planned.subspace is not None:
+    if planned.design.subspace is not None:
         raise PlanError(
-            "A study cannot do the paper's subspace iteration. Choose candidates='hypercube' or 'grid', or method='auto'."
+            "A study cannot do the paper's subspace iteration. Take method=ss.methods.Paper(candidates='hypercube'), or "
+            "method='auto'."
         )
     study = Study(
         schema=schema,
@@ -319,6 +328,15 @@ def _ask(folder: str | Path, study: Study, rounds: Rounds, *, key: Key) -> Path:
     path = request_path(folder, number)
     write_request(path, Request(study, number, measurement), key=key)
     return path
+
+
+def _without_selection(method: Method) -> Method:
+    """Refuse to select pairs of columns, which no round of a study can do, and never do it by default."""
+    if isinstance(method, Paper):
+        return method
+    if method.selected_pairs:
+        raise PlanError("A study cannot select pairs of columns: each round is one measurement. Leave it out.")
+    return replace(method, selected_pairs=0)
 
 
 def _check_plain(choices: Mapping[str, Any]) -> None:

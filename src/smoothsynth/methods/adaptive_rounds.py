@@ -1,8 +1,8 @@
 """The rounds under pure epsilon and under (epsilon, delta): one table of families.
 
-The stages of method="auto" under (epsilon, delta): Gaussian releases of low moments, ranks, pairs and lengths.
+The rounds of method="auto" under (epsilon, delta): Gaussian releases of low moments, ranks, pairs and lengths.
 
-The stages of method="auto" under pure epsilon.
+The rounds of method="auto" under pure epsilon.
 
 The cube mechanism for what is bounded one by one, the ball for what is bounded in length, Laplace noise for counts.
 """
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from smoothsynth.accounting.charges import Budget
-    from smoothsynth.methods.layout import Focus, Shape, Stages
+    from smoothsynth.methods.layout import Focus, Shape
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.transformation import View
 
@@ -74,7 +74,7 @@ FEWEST_RANK_DEGREES, MOST_RANK_DEGREES, RANK_NOISE = 6, 48, 0.088
 CLEAR, DROWNED = 0.066, 0.13
 
 
-def gaussian_stages(
+def gaussian_rounds(
     shape: Shape,
     rows: int,
     budget: Budget,
@@ -84,7 +84,7 @@ def gaussian_stages(
     smoothness: int,
     chosen: int | None = None,
     weighed: bool = False,
-) -> Stages:
+) -> list[Measurement]:
     """Plan up to six releases: low moments, ranks of numbers, pairs of columns, lengths of rows, shapes of pairs.
 
     Soft counts tell the model of columns; if candidates are to be `weighed`, cosines are measured. Shapes are those of all
@@ -102,7 +102,7 @@ def gaussian_stages(
         shares |= {"chosen": CHOSEN_SHARE / (1.0 - CHOSEN_SHARE)} if chosen else {}
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
-    def stage(
+    def measured(
         name: str, purpose: str, features: Sequence[Feature], weights: Sequence[float], view: View | None
     ) -> Measurement:
         return Measurement(
@@ -118,7 +118,7 @@ def gaussian_stages(
 
     values, marks = len(shape.values), len(shape.marks)
     low = [1.0] * values + [FREE_SQUARE] * values + [MARK_WEIGHT] * marks
-    stages: Stages = [(None, stage("low", with_shares(LOW, shape), shape.moments(2 if values else 0), low, None))]
+    rounds = [measured("low", with_shares(LOW, shape), shape.moments(2 if values else 0), low, None)]
     if "ranks" in shares:
         degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
         # B soft counts are B - 1 cosines.
@@ -129,25 +129,25 @@ def gaussian_stages(
         weights = own + [mark] * marks
         purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
         purpose += SHARES_AGAIN if marks else ""
-        stages.append(("ranks", stage("ranks", purpose, ranks, weights, shape.straight(RankHistogram(counts)))))
+        rounds.append(measured("ranks", purpose, ranks, weights, shape.straight(RankHistogram(counts))))
     if "pairs" in shares:
         pairs = shape.pairs()
         weights = pair_weights(pairs, math.sqrt(lean.mean_weight))
-        stages.append(("scores", stage("pairs", PAIRS, pairs, weights, shape.straight(ClippedSecondMoments(1.0)))))
+        rounds.append(measured("pairs", PAIRS, pairs, weights, shape.straight(ClippedSecondMoments(1.0))))
     if "lengths" in shares:
         degrees = _length_degrees(rows / rows_per_person, multipliers["lengths"])
         lengths = cosines_of_length(degrees)
         purpose = LENGTHS.format(degrees)
-        stages.append(("lengths", stage("lengths", purpose, lengths, falling(lengths), shape.straight(RowNorms()))))
+        rounds.append(measured("lengths", purpose, lengths, falling(lengths), shape.straight(RowNorms())))
     if chosen and "chosen" in shares:
-        stages += chosen_stages(shape, chosen, multipliers["chosen"], rows_per_person=rows_per_person)
+        rounds += selection_rounds(shape, chosen, multipliers["chosen"], rows_per_person=rows_per_person)
     if "waves" in shares:
         waves = shape.waves()
-        stages.append(("waves", stage("waves", WAVED, waves, [1.0] * len(waves), shape.straight(PairwiseFourier()))))
-    return stages
+        rounds.append(measured("waves", WAVED, waves, [1.0] * len(waves), shape.straight(PairwiseFourier())))
+    return rounds
 
 
-def chosen_stages(shape: Shape, count: int, multiplier: float, *, rows_per_person: int) -> Stages:
+def selection_rounds(shape: Shape, count: int, multiplier: float, *, rows_per_person: int) -> list[Measurement]:
     """Plan rounds that choose pairs of columns and measure their shapes: half of the budget given for either."""
     rounds = min(CHOSEN_ROUNDS, count)
     counts = [count // rounds + (number < count % rounds) for number in range(rounds)]
@@ -155,18 +155,15 @@ def chosen_stages(shape: Shape, count: int, multiplier: float, *, rows_per_perso
     choosing = split_multiplier(multiplier, [*counts, count])[:-1]
     features = shape.pairs_of_waves()
     return [
-        (
-            "waves",
-            Measurement(
-                purpose=CHOSEN.format(own),
-                features=features,
-                mechanism="discrete gaussian",
-                multiplier=part,
-                rows_per_person=rows_per_person,
-                view=shape.straight(PairwiseFourier()),
-                choice=PairChoice(own, part, rows_per_person),
-                **shape.facts(),
-            ),
+        Measurement(
+            purpose=CHOSEN.format(own),
+            features=features,
+            mechanism="discrete gaussian",
+            multiplier=part,
+            rows_per_person=rows_per_person,
+            view=shape.straight(PairwiseFourier()),
+            choice=PairChoice(own, part, rows_per_person),
+            **shape.facts(),
         )
         for own, part in zip(counts, choosing, strict=True)
     ]
@@ -181,7 +178,7 @@ def _leaning(lean: Focus, noise: float) -> Focus:
 
 
 def _shares(shape: Shape, lean: Focus) -> dict[str, float]:
-    """Say which stages there are: ranks where there are numbers, pairs for several columns, lengths for several numbers."""
+    """Say which rounds there are: ranks where there are numbers, pairs for several columns, lengths for several numbers."""
     wanted = {
         "low": True,
         "ranks": bool(shape.values),
@@ -230,9 +227,9 @@ MEAN_WEIGHT = 0.1
 PURE_MARK_WEIGHT = 2.0
 
 
-def pure_stages(
+def pure_rounds(
     shape: Shape, rows: int, epsilon: float, *, rows_per_person: int, lean: Focus, weighed: bool = False
-) -> Stages:
+) -> list[Measurement]:
     """Plan releases of means, the pooled second moment, and, where n allows, of ranks, pairs, lengths and shapes of pairs.
 
     If candidates are to be `weighed` and no model is drawn from, few moments are measured: weights must match them all.
@@ -245,7 +242,7 @@ def pure_stages(
         shares = with_waves(shares, lean, noise, power=1.0)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
-    def stage(
+    def measured(
         name: str,
         purpose: str,
         features: Sequence[Feature],
@@ -267,10 +264,10 @@ def pure_stages(
 
     means, weights = shape.moments(1), [1.0] * len(shape.values) + [PURE_MARK_WEIGHT] * len(shape.marks)
     kinds = ("cube", "discrete laplace") if shape.marks else ("cube",)
-    made = [stage("means", with_shares(MEANS, shape), means, weights=weights, mechanism=kind) for kind in kinds]
-    stages: Stages = [(None, min(made, key=lambda measurement: float(measurement.deviations(rows).sum())))]
+    made = [measured("means", with_shares(MEANS, shape), means, weights=weights, mechanism=kind) for kind in kinds]
+    rounds = [min(made, key=lambda measurement: float(measurement.deviations(rows).sum()))]
     if "square" in shares:
-        stages.append((None, stage("square", SQUARE, [pooled(2, shape.values)])))
+        rounds.append(measured("square", SQUARE, [pooled(2, shape.values)]))
     if "ranks" in shares:
         values = len(shape.values)
         degrees = FEWEST_DEGREES if weighed else _pure_rank_degrees(values, people, epsilons["ranks"])
@@ -279,19 +276,19 @@ def pure_stages(
         ranks = shape.moments(counts or degrees)[: (counts or degrees) * values]
         purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
         kind = "cube" if counts is None else "discrete laplace"
-        stages.append(("ranks", stage("ranks", purpose, ranks, shape.straight(RankHistogram(counts)), mechanism=kind)))
+        rounds.append(measured("ranks", purpose, ranks, shape.straight(RankHistogram(counts)), mechanism=kind))
     if "pairs" in shares:
         pairs = shape.pairs()
         weights = pair_weights(pairs, MEAN_WEIGHT * math.sqrt(d))
         view = shape.straight(ClippedSecondMoments(1.0))
-        stages.append(("scores", stage("pairs", PAIRS, pairs, view, weights=weights, mechanism="ball")))
+        rounds.append(measured("pairs", PAIRS, pairs, view, weights=weights, mechanism="ball"))
     if "lengths" in shares:
         purpose, view = LENGTHS.format(LENGTH_DEGREES), shape.straight(RowNorms())
-        stages.append(("lengths", stage("lengths", purpose, cosines_of_length(LENGTH_DEGREES), view)))
+        rounds.append(measured("lengths", purpose, cosines_of_length(LENGTH_DEGREES), view))
     if "waves" in shares:
         waves, view = shape.waves(), shape.straight(PairwiseFourier())
-        stages.append(("waves", stage("waves", WAVED, waves, view, mechanism="ball")))
-    return stages
+        rounds.append(measured("waves", WAVED, waves, view, mechanism="ball"))
+    return rounds
 
 
 def _pure_shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, weighed: bool) -> dict[str, float]:

@@ -1,5 +1,7 @@
 """What a method is, how it shares its budget, and the layout of coordinates.
 
+What the options of a method may be.
+
 What a design needs to know of a schema, and the measurements that are made the same way under every budget.
 
 What a design hands to the plan: what is measured, and how rows are made of it.
@@ -13,9 +15,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import WAVES, lowest, pooled, tensor, term_feature
 from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, QueryFamily, RankHistogram, RowNorms
 from smoothsynth.queries.selection import PRODUCTS
@@ -24,14 +29,22 @@ from smoothsynth.queries.transformation import View
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from smoothsynth.accounting.charges import Budget, Charge
     from smoothsynth.methods.paper import SubspaceMeasurement
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.measurement import Measurement
     from smoothsynth.schema import Schema
 
-    Stages = list[tuple[str | None, Measurement]]
     Features = tuple[Feature, ...]
 
+
+NOISES = ("pure", "gaussian")
+CANDIDATES = ("model", "hypercube", "grid", "ellipsoid")
+FITS = ("maximum entropy", "linear program")
+MOST_CANDIDATES = 10**8
+MOST_SMOOTHNESS = 10_000
+# Where candidates or their fit are not those of the method, so many candidates at least, and at most, are drawn by default.
+_FEWEST_DRAWN, _MOST_DRAWN = 10_000, 100_000
 
 # Squares that come along with pairs at no cost (docs/proofs/sensitivity.md, section 9).
 SQUARE_WEIGHT = math.sqrt(0.125)
@@ -132,7 +145,7 @@ class Shape:
 
 
 def with_waves(shares: dict[str, float], lean: Focus, noise: float, *, power: float) -> dict[str, float]:
-    """Let all stages give up alike what waves need, if they are worth it.
+    """Let all rounds give up alike what waves need, if they are worth it.
 
     `noise` is that of waves that have all of the budget; with a share s they have  noise / s^power.
     """
@@ -181,8 +194,7 @@ class Design:
     """Measurements in order, perhaps a subspace iteration, and the candidates and fit that suit them.
 
     `fitted` is the number of leading moments that the fit uses; the others serve the candidates only. `levels` is
-    the number of levels per column of a full grid that is never listed, for a full tensor of features. `looks` says
-    for each measurement how the model, as it is by then, shall look at the rows (None: as they are).
+    the number of levels per column of a full grid that is never listed, for a full tensor of features.
     """
 
     measurements: tuple[Measurement, ...]
@@ -192,7 +204,52 @@ class Design:
     subspace: SubspaceMeasurement | None = None
     fitted: int | None = None
     levels: int | None = None
-    looks: tuple[str | None, ...] = ()
+
+    @property
+    def modelled(self) -> bool:
+        """Whether rows come straight from the model, with nothing left to weigh."""
+        return (self.candidates, self.fit) == ("model", "maximum entropy")
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether a model has to learn from each release, for the rows or for how the next one looks at them."""
+        return self.modelled or any(measurement.view is not None for measurement in self.measurements)
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """What will be charged, in order."""
+        products = (self.subspace.charge(),) * self.subspace.iterations if self.subspace else ()
+        return (*(charge for m in self.measurements for charge in m.charges), *products)
+
+    def with_rows_from(self, candidates: str | None, count: int | None, fit: str | None, *, size: int) -> Design:
+        """Take rows from other candidates, or another number of them, or weigh them by another fit; None keeps each."""
+        changed = candidates not in (None, self.candidates) or fit not in (None, self.fit)
+        drawn = max(_FEWEST_DRAWN, min(size, _MOST_DRAWN)) if changed else self.candidate_count
+        return replace(
+            self,
+            candidates=candidates or self.candidates,
+            candidate_count=count or drawn,
+            fit=fit or self.fit,
+            levels=None if changed else self.levels,
+        )
+
+
+def check_count(name: str, value: object, most: int) -> None:
+    """Refuse what is not a whole number from 1 to `most`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= most:
+        raise PlanError(f"{name} must be a whole number from 1 to {most:,}, not {value!r}.")
+
+
+def check_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+    """Refuse a word that is not among those known."""
+    if value not in known:
+        raise PlanError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}.")
+
+
+def check_noise(noise: str | None, budget: Budget) -> None:
+    """Refuse Gaussian noise where the budget has no delta."""
+    if noise == "gaussian" and not budget.delta:
+        raise PlanError("Gaussian noise needs a delta: give one of at most 1/(100 rows), or leave out noise.")
 
 
 @dataclass(frozen=True, slots=True)

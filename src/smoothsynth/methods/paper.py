@@ -14,14 +14,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from smoothsynth.accounting.charges import gaussian_multiplier, split_epsilon, split_multiplier
 from smoothsynth.errors import PlanError
-from smoothsynth.methods.layout import LOWEST, Design
-from smoothsynth.queries.bases import LATTICE, lowest, tensor
+from smoothsynth.methods.layout import (
+    CANDIDATES,
+    FITS,
+    LOWEST,
+    MOST_CANDIDATES,
+    MOST_SMOOTHNESS,
+    NOISES,
+    Design,
+    check_count,
+    check_noise,
+    check_one_of,
+)
+from smoothsynth.queries.bases import LATTICE, MOST_FEATURES, lowest, tensor
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, charge_for
 
 if TYPE_CHECKING:
@@ -162,34 +173,59 @@ ITERATIONS = 3
 # The paper spends epsilon = 1 on the subspace and again on the moments; here both share one budget equally.
 SUBSPACE_SHARE = 0.5
 C_TILDE = 0.5
-CANDIDATES = 10_000
+DRAWN = 10_000
 MOST_GRID_POINTS = 20_000_000
 MOST_GRID_FUNCTIONS = 5_000
 
 
-def paper_design(
-    schema: Schema,
-    rows: int,
-    budget: Budget,
-    *,
-    candidates: str,
-    smoothness: int,
-    features: int | None,
-    rows_per_person: int,
-) -> Design:
-    """Measure the functions that the paper measures, with noise that makes its claim true."""
-    d = schema.dimensions
-    if candidates == "grid" and features is None:
-        return _grid_design(d, rows, budget, smoothness=smoothness, rows_per_person=rows_per_person)
-    count = features or basis_count(rows, d, smoothness=smoothness, delta=budget.delta)
-    if candidates != "ellipsoid":
-        measured = _moments(lowest(count, d), budget, share=1.0, rows_per_person=rows_per_person)
-        return Design((measured,), candidates, CANDIDATES, "linear program")
-    # The centre of the ellipsoid must be released too: all means are measured, the fit uses the R lowest.
-    functions = lowest(max(count, d), d)
-    measured = _moments(functions, budget, share=1.0 - SUBSPACE_SHARE, rows_per_person=rows_per_person)
-    subspace = _subspace(d, budget, rows_per_person=rows_per_person)
-    return Design((measured,), candidates, CANDIDATES, "linear program", subspace=subspace, fitted=count)
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """The options of method="paper": its mechanism, with noise that makes its claim true.
+
+    `candidates` is "ellipsoid" (the default), "hypercube", "grid" or "model", `candidate_count` their number, `fit` "linear
+    program" (the default) or "maximum entropy". `features` replaces the paper's number of lowest basis functions, and
+    `smoothness` is the K of its rules. `noise` is "gaussian", the default with a delta, or "pure".
+    """
+
+    candidates: str | None = None
+    candidate_count: int | None = None
+    fit: str | None = None
+    features: int | None = None
+    smoothness: int = 16
+    noise: str | None = None
+
+    name: ClassVar[str] = "paper"
+
+    def __post_init__(self) -> None:
+        check_one_of("candidates", self.candidates or "ellipsoid", CANDIDATES)
+        check_count("candidate_count", 1 if self.candidate_count is None else self.candidate_count, MOST_CANDIDATES)
+        check_one_of("fit", self.fit or FITS[0], FITS)
+        check_count("features", 1 if self.features is None else self.features, MOST_FEATURES)
+        check_count("smoothness", self.smoothness, MOST_SMOOTHNESS)
+        check_one_of("noise", self.noise or NOISES[0], NOISES)
+
+    def check(self, schema: Schema, budget: Budget) -> None:
+        """Refuse options that this budget cannot have, whatever the number of rows."""
+        check_noise(self.noise, budget)
+
+    def design(self, schema: Schema, rows: int, budget: Budget, *, rows_per_person: int, size: int) -> Design:
+        """Measure the functions that the paper measures, for `size` synthetic rows."""
+        found = self._measured(schema.dimensions, rows, budget, rows_per_person=rows_per_person)
+        return found.with_rows_from(self.candidates, self.candidate_count, self.fit, size=size)
+
+    def _measured(self, d: int, rows: int, budget: Budget, *, rows_per_person: int) -> Design:
+        candidates = self.candidates or "ellipsoid"
+        if candidates == "grid" and self.features is None:
+            return _grid_design(d, rows, budget, smoothness=self.smoothness, rows_per_person=rows_per_person)
+        count = self.features or basis_count(rows, d, smoothness=self.smoothness, delta=budget.delta)
+        if candidates != "ellipsoid":
+            measured = _moments(lowest(count, d), budget, share=1.0, rows_per_person=rows_per_person)
+            return Design((measured,), candidates, DRAWN, "linear program")
+        # The centre of the ellipsoid must be released too: all means are measured, the fit uses the R lowest.
+        functions = lowest(max(count, d), d)
+        measured = _moments(functions, budget, share=1.0 - SUBSPACE_SHARE, rows_per_person=rows_per_person)
+        subspace = _subspace(d, budget, rows_per_person=rows_per_person)
+        return Design((measured,), candidates, DRAWN, "linear program", subspace=subspace, fitted=count)
 
 
 def basis_count(rows: int, dimensions: int, *, smoothness: float, delta: float) -> int:

@@ -102,11 +102,11 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
             measured.add_row(found.purpose, f"{found.coordinates:,}", found.mechanism, blur, cost_of(found))
         charge = m.charge()
         measured.add_row(m.purpose, f"{charge.coordinates:,}", m.mechanism, spread, cost_of(charge))
-    if plan.subspace is not None:
-        charge = plan.subspace.charge()
+    if plan.design.subspace is not None:
+        charge = plan.design.subspace.charge()
         cost = cost_of(charge)
         noise = charge.deviation / (plan.rows * FULL_WEIGHT)
-        for _ in range(plan.subspace.iterations):
+        for _ in range(plan.design.subspace.iterations):
             measured.add_row(charge.purpose, f"{charge.coordinates:,}", charge.mechanism, f"{noise:.4f}", cost)
     errors = Table(title="Expected error of typical questions", title_justify="left")
     errors.add_column("question (the mean over rows of ...)")
@@ -120,8 +120,8 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         f"protecting {'one row' if plan.rows_per_person == 1 else f'{plan.rows_per_person} rows of one person'}."
     )
     tail = (
-        f"Rows: {plan.candidate_count:,} {plan.candidates} candidates, {plan.fit} weights, "
-        f"{plan.synthetic_rows:,} synthetic rows. Method: {plan.method}, focus: {plan.focus}. No data was read."
+        f"Rows: {plan.design.candidate_count:,} {plan.design.candidates} candidates, {plan.design.fit} weights, "
+        f"{plan.synthetic_rows:,} synthetic rows. Method: {plan.method_text}. No data was read."
     )
     notes = [] if plan.discovery is None else ["", *plan.discovery.sentences(plan.rows)]
     if plan.budget.delta:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsynth._runtime import VERSION
 from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.errors import PlanError
+from smoothsynth.methods.options import chosen_method
 from smoothsynth.model.contradictions import remarks
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import Synthesis, rows_of_model, synthesise
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from smoothsynth.accounting.charges import Charge
     from smoothsynth.accounting.ledger import Reservation
     from smoothsynth.discovery.search import Found
+    from smoothsynth.methods.options import Method
     from smoothsynth.methods.paper import NoisySubspace
     from smoothsynth.private.sealed import Engine
     from smoothsynth.private.table import Table
@@ -44,7 +46,7 @@ def release(
     epsilon: float,
     delta: float = 0.0,
     seed: int | None = None,
-    method: str = "auto",
+    method: str | Method = "auto",
     progress: Progress | None = None,
     ledger: str | Path | None = None,
     label: str = "",
@@ -63,10 +65,11 @@ def release(
     under `label`, before any noise is drawn. `engine="spark"` or `"dask"` lets the cluster at the address `cluster` (by
     default the one in use) read a path. `memory`, such as "512MB", bounds what the local engine holds at once, whatever
     the size of the table (docs/scaling.md). `keep` names a file for the exact sums, sealed for the owner of `key`, to
-    which `update` can add new rows later (docs/federated.md). The other choices are those of `plan`.
+    which `update` can add new rows later (docs/federated.md). `method` and the other choices are those of `plan`.
     """
     # Misuse surfaces first: nothing is spent on a release that cannot be made.
     check_seed(seed)
+    method, choices = chosen_method(method, choices, called=[release, plan])
     budget = check_choices(schema, epsilon=epsilon, delta=delta, method=method, **choices)
     owner = None if keep is None else _owner(keep, key)
     file = None if ledger is None else LedgerFile(ledger)
@@ -76,7 +79,7 @@ def release(
     table = open_table(read_address(data, summing), schema, memory=memory)
     del data  # a crash reporter that shows the names of a frame shall not find the rows here
     planned = plan(schema, table.rows, epsilon=epsilon, delta=delta, method=method, **choices)
-    if owner is not None and planned.subspace is not None:
+    if owner is not None and planned.design.subspace is not None:
         raise PlanError("The sums of the paper's subspace iteration cannot be kept. Choose other candidates.")
     if planned.discovery is not None:
         planned.discovery.refuse(table.rows)
@@ -86,7 +89,7 @@ def release(
     found = None
     if planned.discovery is not None:
         found = discover(table, planned.discovery, engine=summing, ledger=spending, progress=progress)
-        planned = plan_found(planned, found.schema(), **choices)
+        planned = plan_found(planned, found.schema())
         table = table.seen_as(planned.schema)
         if upon is not None:
             upon.plan_further(planned.charges[len(found.charges) :])
@@ -152,15 +155,16 @@ def _weighed(
     progress: Callable[[int, int | None, str], None] | None,
 ) -> Synthesis:
     """Draw candidates and weigh them by all moments: the paper's way, and that of a chosen fit."""
+    design = planned.design
     return synthesise(
         planned.schema,
         moments,
         subspace=subspace,
-        fitted=planned.fitted,
-        levels=planned.levels,
-        candidates=planned.candidates,
-        candidate_count=planned.candidate_count,
-        fit=planned.fit,
+        fitted=design.fitted,
+        levels=design.levels,
+        candidates=design.candidates,
+        candidate_count=design.candidate_count,
+        fit=design.fit,
         rows=planned.synthetic_rows,
         seed=seed,
         progress=progress,
@@ -169,10 +173,11 @@ def _weighed(
 
 def _subspace(planned: Plan, table: Table, *, engine: Engine, ledger: Ledger, seed: int | None) -> NoisySubspace | None:
     """Carry out the subspace iteration, if the plan has one, from a public random start."""
-    if planned.subspace is None:
+    iteration = planned.design.subspace
+    if iteration is None:
         return None
-    start = generator(seed).standard_normal((planned.subspace.dimensions, planned.subspace.rank))
-    return measure_subspace(table, planned.subspace, start=start, engine=engine, ledger=ledger)
+    start = generator(seed).standard_normal((iteration.dimensions, iteration.rank))
+    return measure_subspace(table, iteration, start=start, engine=engine, ledger=ledger)
 
 
 def _release(
@@ -196,7 +201,7 @@ def _release(
         rows_per_person=planned.rows_per_person,
         budget=planned.budget,
         charges=tuple(charges),
-        method=planned.method,
+        method=planned.method.name,
         candidates=made.origin,
         fit=made.fit.method,
         converged=made.fit.converged,
@@ -223,9 +228,11 @@ def _owner(keep: str | Path, key: str | Path | None) -> Owner:
 
 
 def _store(planned: Plan, made: Release, keeping: Keeping) -> Store:
-    """Put together what a further release needs: the sums, and the plain fields of the plan."""
-    anew = {"schema", "rows", "budget", "measurements", "subspace", "synthetic_rows", "discovery"}
-    choices = {field.name: getattr(planned, field.name) for field in fields(planned) if field.name not in anew}
+    """Put together what a further release needs: the sums, and the plain fields of the design."""
+    anew = {"measurements", "subspace"}
+    design = {field.name: getattr(planned.design, field.name) for field in fields(planned.design)}
+    choices = {"method": planned.method.name, "rows_per_person": planned.rows_per_person}
+    choices |= {name: value for name, value in design.items() if name not in anew}
     kept = Kept(planned.schema, planned.rows, choices, made.moments, made.receipt.charges, keeping.batches)
     # Of pairs that could be chosen, only those that were are measured again.
     return Store(kept, tuple(s.only(noisy.features) for s, noisy in zip(keeping.kept, made.moments, strict=True)))

@@ -9,6 +9,8 @@ from smoothsynth.accounting.charges import Budget, Charge, compose, gaussian_mul
 from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.accounting.statement import rounded_up
 from smoothsynth.errors import BudgetError, PlanError
+from smoothsynth.methods.layout import Design
+from smoothsynth.methods.options import METHODS
 from smoothsynth.pipeline.plan import Plan, plan
 from smoothsynth.pipeline.run import carry_out, check_seed
 from smoothsynth.private.engines import open_engine, read_address
@@ -147,16 +149,11 @@ def _plan(kept: Kept, rows: int, budget: Budget, *, size: int | None, rows_per_p
     plan(kept.schema, rows, epsilon=budget.epsilon, delta=budget.delta, synthetic_rows=size, rows_per_person=together)
     # Pairs that were chosen are public by now: they are measured again, and not chosen.
     measurements = [replace(noisy.measurement, rows_per_person=together, choice=None) for noisy in kept.earlier]
-    choices = {**kept.choices, "looks": tuple(kept.choices["looks"]), "rows_per_person": together}
-    return Plan(
-        schema=kept.schema,
-        rows=rows,
-        budget=budget,
-        measurements=_shared(measurements, budget),
-        subspace=None,
-        synthetic_rows=size or rows,
-        **choices,
+    design = Design(
+        _shared(measurements, budget),
+        **{name: kept.choices[name] for name in ("candidates", "candidate_count", "fit", "fitted", "levels")},
     )
+    return Plan(kept.schema, rows, budget, METHODS[kept.choices["method"]](), design, size or rows, together)
 
 
 def _shared(measurements: Sequence[Measurement], budget: Budget) -> tuple[Measurement, ...]:

@@ -61,7 +61,7 @@ def plan_html(plan: Plan) -> str:
     facts = [
         ("budget", f"{_budget(plan.budget)}, protecting {unit}"),
         ("cost", f"{_budget(plan.cost)} in {len(plan.charges)} measurements"),
-        ("then", f"{plan.synthetic_rows:,} synthetic rows, method {plan.method}, focus {plan.focus}; no data was read"),
+        ("then", f"{plan.synthetic_rows:,} synthetic rows, method {plan.method_text}; no data was read"),
     ]
     if plan.discovery is not None:
         facts.append(("first", " ".join(plan.discovery.sentences(plan.rows))))

@@ -149,9 +149,14 @@ def test_the_score_is_minus_the_mean_wasserstein_distance(frame, schema):
 
 
 def test_parameters_are_kept_and_cloned(schema):
-    model = ss.Synthesizer(epsilon=0.5, schema=schema, focus="marginals")
-    assert model.get_params()["focus"] == "marginals"
+    model = ss.Synthesizer(epsilon=0.5, schema=schema, method=ss.methods.Adaptive(focus="marginals"))
+    assert model.get_params()["method"].focus == "marginals"
     assert clone(model.set_params(epsilon=2)).epsilon == 2
+
+
+def test_focus_is_an_option_of_the_method(frame, schema):
+    with pytest.warns(DeprecationWarning, match=r"focus=... is now method=ss.methods.Adaptive\(focus=...\)"):
+        ss.Synthesizer(schema=schema, focus="marginals").fit(frame)
 
 
 def test_no_row_is_kept(frame, schema):

@@ -265,7 +265,7 @@ def test_a_ledger_for_persons_refuses_releases_for_rows(frame, schema, path):
 # Releases
 
 
-@pytest.mark.parametrize("choices", [{}, {"delta": 1e-6}, {"method": "paper", "features": 4}], ids=str)
+@pytest.mark.parametrize("choices", [{}, {"delta": 1e-6}, {"method": ss.methods.Paper(features=4)}], ids=str)
 def test_a_release_is_in_the_ledger_before_any_noise_is_drawn(frame, schema, ledger, path, monkeypatch, choices):
     seen = []
     for name in ("add_cube_noise", "add_laplace_noise", "add_gaussian_noise"):

@@ -385,4 +385,4 @@ def test_rows_that_keep_constraints_are_not_taken_apart():
         constraints=["net + tax = gross"],
     )
     plan = ss.plan(schema, rows=1_000_000, epsilon=1.0, delta=1e-6)
-    assert "waves" not in plan.looks
+    assert "pairwise Fourier" not in plan.families

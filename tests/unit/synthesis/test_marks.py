@@ -73,7 +73,7 @@ def test_an_engine_counts_levels_beside_soft_counts():
     """The sums of all rows are those of the measurement, and those of a level how often it is there."""
     schema = ss.Schema({"x": ss.Number(-1, 1, nullable=True), "c": ss.Category(["a", "b", "c"], nullable=True)})
     plan = ss.plan(schema, 300, epsilon=1.0, delta=1e-6)
-    measured = plan.measurements[plan.looks.index("ranks")]
+    measured = plan.measurements[plan.families.index("rank histogram")]
     rng = np.random.default_rng(4)
     x, c = rng.uniform(-1, 1, 300), rng.choice(["a", "b", None], 300)
     x[rng.random(300) < 0.2] = np.nan

@@ -29,7 +29,7 @@ def skewed_columns():
 def pairs_of(points, columns, *, rows=ROWS, **budget):
     """Return what a plan's release of pairs would be without noise, seen as by a model with these columns."""
     planned = plan(SCHEMA, rows, **budget)
-    measurement = planned.measurements[planned.looks.index("scores")]
+    measurement = planned.measurements[planned.families.index("clipped second moments")]
     units = score_units(columns, measurement, rows) * score_length(columns, measurement, rows)
     measurement = replace(measurement, view=score_view(columns, units))
     values = measurement.evaluate(points).mean(axis=0) * rows * np.array(measurement.weights, dtype=float)

@@ -94,7 +94,7 @@ def test_levels_and_missing_values_keep_their_law():
 def pairs_planned(rows, delta=1e-6):
     """Return how a plan for so many rows measures pairs."""
     plan = ss.plan(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}), rows, epsilon=1.0, delta=delta)
-    return plan.measurements[plan.looks.index("scores")]
+    return plan.measurements[plan.families.index("clipped second moments")]
 
 
 def test_columns_are_seen_in_their_deviations_but_in_roots_of_them_where_pairs_drown():
@@ -137,7 +137,7 @@ def test_rows_with_levels_are_cut_for_finer_pairs():
     """Their products are two-way tables."""
     schema = ss.Schema({**{f"c{i}": ss.Number(-1, 1) for i in range(6)}, "kind": ss.Category(["a", "b", "c"])})
     plan = ss.plan(schema, 15_000, epsilon=1.0, delta=1e-6)
-    planned, columns = plan.measurements[plan.looks.index("scores")], flat_columns(schema)
+    planned, columns = plan.measurements[plan.families.index("clipped second moments")], flat_columns(schema)
     length = score_length(columns, planned, 15_000)
     assert 0.6 < length**2 / columns.count < 5.0
     assert length**2 * planned.deviations(15_000).min() == pytest.approx(0.01)
