@@ -14,10 +14,11 @@ import html
 import time
 from collections import defaultdict
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from smoothsynth.methods import Paper
 from smoothsynth.paper.printed import DELTA, SIGMAS, printed_table
 from smoothsynth.paper.queries import answers, random_queries, worst_errors
 from smoothsynth.paper.reproduction import LABELS, accelerated, scale_by_own_range
@@ -163,13 +164,13 @@ def _tables(job: Job, real: Points, rng: np.random.Generator) -> Callable[[int],
             lambda: accelerated(real, sigma=sigma, candidates=kind, delta=job.delta, generator=rng).rows
         )
     if job.variant == CORRECT:
-        return lambda sigma: _timed(lambda: _release(job, method="paper", candidates=job.kind, smoothness=sigma**2))
+        return lambda sigma: _timed(lambda: _release(job, Paper(candidates=job.kind, smoothness=sigma**2)))
     made = _timed(lambda: _release(job) if job.variant == AUTO else _baseline(job.variant, real, rng))
     return lambda _sigma: made
 
 
-def _release(job: Job, **choices: Any) -> Points:
-    made = release(job.data.path, schema=job.data.schema, epsilon=1.0, delta=job.delta, seed=job.round, **choices)
+def _release(job: Job, method: str | Paper = "auto") -> Points:
+    made = release(job.data.path, schema=job.data.schema, epsilon=1.0, delta=job.delta, seed=job.round, method=method)
     return made.unit_rows()
 
 
