@@ -84,13 +84,15 @@ def coordinates(table, released) -> str:
     """Three panels: a crowded column, the bend that was learnt from the first release, the column after it."""
     place = SCHEMA.names.index("cost")
     unit = SCHEMA.to_unit({name: table[name].to_numpy() for name in SCHEMA.names})
-    view = next(m.measurement.view for m in released.moments if m.measurement.view is not None)
+    transformation = next(
+        m.measurement.transformation for m in released.moments if m.measurement.transformation is not None
+    )
     # Features are cosines of ranks: a place x = cos(pi rank) is drawn as its rank.
-    ranks = np.arccos(view.of(unit)[:, place]) / np.pi
+    ranks = np.arccos(transformation.of(unit)[:, place]) / np.pi
     grid = np.linspace(-1, 1, 400)
     points = np.zeros((400, len(SCHEMA.names)))
     points[:, place] = grid
-    curve = np.arccos(view.of(points)[:, place]) / np.pi
+    curve = np.arccos(transformation.of(points)[:, place]) / np.pi
     parts = [
         *_panel(0, "Before", "cost, 0 to 20,000: crowded at one end", width=260),
         *_histogram(0, unit[:, place], PRIVATE),

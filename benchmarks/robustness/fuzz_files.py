@@ -49,13 +49,13 @@ SCHEMA = ss.Schema({
 })  # fmt: skip
 
 
-def rows(*, views: bool) -> pa.Table:
+def rows(*, transformations: bool) -> pa.Table:
     """Return a table with a column of every layout that can be read."""
     texts = pa.array(WORDS)
     return pa.table({
         "age": [float(SENTINEL)] * ROWS, "visits": pa.array([None, 1, 2] * (ROWS // 3), pa.int32()), "city": texts,
         "long": pa.array(WORDS, pa.large_string()), "kind": texts.dictionary_encode(),
-        "view": pa.array(WORDS, pa.string_view()) if views and hasattr(pa, "string_view") else texts,
+        "view": pa.array(WORDS, pa.string_view()) if transformations and hasattr(pa, "string_view") else texts,
         "smokes": [True, False, None] * (ROWS // 3), "born": [datetime.date(1950, 1, 1)] * ROWS,
         "cost": pa.array([Decimal("1.25")] * ROWS, pa.decimal128(10, 2)),
         "seen": pa.array([datetime.datetime(2010, 1, 1), None] * (ROWS // 2), pa.timestamp("us")),
@@ -65,7 +65,7 @@ def rows(*, views: bool) -> pa.Table:
 
 def arrow_files() -> Iterator[bytes]:
     """Write the table as Arrow files and streams, as they are and compressed."""
-    table = rows(views=True)
+    table = rows(transformations=True)
     for new, kind in product((pa.ipc.new_file, pa.ipc.new_stream), (None, "lz4", "zstd")):
         out = io.BytesIO()
         with new(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=kind)) as writer:
@@ -84,7 +84,7 @@ def parquet_files() -> Iterator[bytes]:
     )
     for codec, way in product(("none", "snappy", "zstd"), ways):
         out = io.BytesIO()
-        parquet.write_table(rows(views=False), out, compression=codec, row_group_size=40, **way)
+        parquet.write_table(rows(transformations=False), out, compression=codec, row_group_size=40, **way)
         yield out.getvalue()
 
 

@@ -30,7 +30,7 @@ from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import term_feature, total_degree
 from smoothsynth.queries.families import ClippedSecondMoments, RowNorms
-from smoothsynth.queries.transformation import View, knot_places
+from smoothsynth.queries.transformation import Transformation, knot_places
 from smoothsynth.schema import Number, Schema
 
 COLUMNS = 20
@@ -80,9 +80,12 @@ def passes(columns=COLUMNS):
     return {
         "pairs": (total_degree(2, columns), None),
         "means and squares": ([term_feature((c, k)) for k in (1, 2) for c in range(columns)], None),
-        "ranks": ([term_feature((c, k)) for k in range(1, 13) for c in range(columns)], View.from_values(bent)),
-        "scores": (total_degree(2, columns), View.from_values(bent, ClippedSecondMoments(1.0))),
-        "lengths": ([term_feature((0, k)) for k in range(1, 5)], View.from_values(bent[:1], RowNorms())),
+        "ranks": (
+            [term_feature((c, k)) for k in range(1, 13) for c in range(columns)],
+            Transformation.from_values(bent),
+        ),
+        "scores": (total_degree(2, columns), Transformation.from_values(bent, ClippedSecondMoments(1.0))),
+        "lengths": ([term_feature((0, k)) for k in range(1, 5)], Transformation.from_values(bent[:1], RowNorms())),
         "degree 3": (total_degree(3, columns), None),
     }
 
@@ -101,8 +104,10 @@ def from_memory(turns=7, rows=1_000_000):
     """Return seconds of each pass over rows in memory, all passes taken in turns."""
     table = open_table(rows_in_memory(COLUMNS, rows), schema())
     actions = {
-        name: lambda features=features, view=view: LocalEngine().sums(table, features, view=view)
-        for name, (features, view) in passes().items()
+        name: lambda features=features, transformation=transformation: LocalEngine().sums(
+            table, features, transformation=transformation
+        )
+        for name, (features, transformation) in passes().items()
     }
     return best_times(actions, turns)
 
@@ -164,18 +169,18 @@ def read_and_do_nothing(files, *, threads=True):
 
 def against_reading(files, turns=7):
     """Return the time of the pair pass over a file over that of reading it, in all threads, and processor time in one."""
-    table, (features, view) = open_table(files, schema()), passes()["pairs"]
+    table, (features, transformation) = open_table(files, schema()), passes()["pairs"]
     times = best_times(
         {
             "read": lambda: read_and_do_nothing(files),
-            "pass": lambda: LocalEngine().sums(table, features, view=view),
+            "pass": lambda: LocalEngine().sums(table, features, transformation=transformation),
         },
         turns,
     )
     one = least_processor_time(
         {
             "read": lambda: read_and_do_nothing(files, threads=False),
-            "pass": lambda: LocalEngine(threads=1).sums(table, features, view=view),
+            "pass": lambda: LocalEngine(threads=1).sums(table, features, transformation=transformation),
         },
         turns,
     )
@@ -197,12 +202,12 @@ def processor_time_over_multiply(turns=9, rows=500_000):
     """Return the processor time of the pair pass over that of one dgemm  [1, x]' x,  each in one thread."""
     data = rows_in_memory(COLUMNS, rows)
     tall = np.stack([np.ones(rows), *(column.to_numpy() for column in data.columns)])
-    table, (features, view) = open_table(data, schema()), passes()["pairs"]
+    table, (features, transformation) = open_table(data, schema()), passes()["pairs"]
     with one_thread():
         least = least_processor_time(
             {
                 "multiply": lambda: np.dot(tall, tall[1:].T),
-                "pass": lambda: LocalEngine(threads=1).sums(table, features, view=view),
+                "pass": lambda: LocalEngine(threads=1).sums(table, features, transformation=transformation),
             },
             turns,
         )

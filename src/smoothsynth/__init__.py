@@ -8,6 +8,7 @@ release = ss.release(frame, schema=schema, epsilon=1.0, seed=7)
 release.write("out/")
 """
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth import adapters, federated, methods
@@ -18,12 +19,12 @@ from smoothsynth.errors import (
     BudgetError,
     DataError,
     EngineError,
+    FederatedError,
     LedgerError,
     PlanError,
     ReleaseError,
     SchemaError,
     SmoothsynthError,
-    StudyError,
 )
 from smoothsynth.pipeline.load import load
 from smoothsynth.pipeline.plan import Plan, plan
@@ -60,7 +61,6 @@ __all__ = [
     "Schema",
     "SchemaError",
     "SmoothsynthError",
-    "StudyError",
     "UpdateCost",
     "Verification",
     "__version__",
@@ -78,6 +78,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "StudyError":
+        warnings.warn("ss.StudyError is now ss.FederatedError.", DeprecationWarning, stacklevel=2)
+        return FederatedError
     if name == "theory":
         from smoothsynth.paper.theory import theory
 

@@ -43,7 +43,7 @@ class ReleaseError(SmoothsynthError):
     """A release cannot be written or read."""
 
 
-class StudyError(SmoothsynthError):
+class FederatedError(SmoothsynthError):
     """A key, a request, or sealed sums are missing, changed, meant for somebody else or counted twice."""
 
 

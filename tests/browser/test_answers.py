@@ -45,8 +45,10 @@ REFUSED = [
 @pytest.mark.parametrize("kind", ["gaussian", pytest.param("pure", marks=pytest.mark.slow)])
 def test_answers_are_those_of_the_library(visit, folders, kind):
     opened, release = visit(folders[kind] / "report.html"), ss.load(folders[kind])
-    views = [m.measurement.view for m in release.moments if m.measurement.view is not None]
-    assert any(v.counts for v in views) is any(v.waves for v in views) is (kind == "gaussian")
+    transformations = [
+        m.measurement.transformation for m in release.moments if m.measurement.transformation is not None
+    ]
+    assert any(v.counts for v in transformations) is any(v.waves for v in transformations) is (kind == "gaussian")
     for expression in EXPRESSIONS:
         expected = release.answer(expression)
         value, low, high = opened.ask(expression)

@@ -28,7 +28,7 @@ from smoothsynth.private.table import Table, open_table
 from smoothsynth.queries.bases import Feature, lowest, pooled, tensor, term_feature, total_degree
 from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import LATTICE as S
-from smoothsynth.queries.transformation import KNOTS, PIECE, View
+from smoothsynth.queries.transformation import KNOTS, PIECE, Transformation
 from smoothsynth.schema import Integer, Number, Schema
 
 SCHEMA = Schema(
@@ -85,18 +85,18 @@ def term_by_hand(x, term):
     return first * last
 
 
-def seen_by_hand(x, view):
+def seen_by_hand(x, transformation):
     """A row of the lattice as a view shows it, in Python's own arithmetic."""
-    if view.family == RowNorms():
+    if transformation.family == RowNorms():
         x = [2 * sum(v * v for v in x) // (len(x) * S) - S]
     seen = []
-    for knots, v in zip(view.knots.tolist(), x, strict=True):
+    for knots, v in zip(transformation.knots.tolist(), x, strict=True):
         piece = min((v + S) // PIECE, KNOTS - 2)
         inside = v + S - piece * PIECE
         seen.append((knots[piece] * (PIECE - inside) + knots[piece + 1] * inside) // PIECE)
-    if not isinstance(view.family, ClippedSecondMoments):
+    if not isinstance(transformation.family, ClippedSecondMoments):
         return seen
-    share = min(1.0, view.family.clip_norm * S / max(math.sqrt(sum(v * v for v in seen)), 1.0))
+    share = min(1.0, transformation.family.clip_norm * S / max(math.sqrt(sum(v * v for v in seen)), 1.0))
     return [math.trunc(v * share) for v in seen]
 
 
@@ -118,15 +118,15 @@ def waves_by_hand(y):
     return [math.trunc(p[piece] + (p[piece + 1] - p[piece]) * (along - piece)) for p in (low_high, out_in)]
 
 
-def sums_by_hand(values, features, view=None):
+def sums_by_hand(values, features, transformation=None):
     rows = lattice_by_hand(values)
-    if view is not None:
-        rows = [seen_by_hand(x, view) for x in rows]
-    if view is not None and view.family == PairwiseFourier():
+    if transformation is not None:
+        rows = [seen_by_hand(x, transformation) for x in rows]
+    if transformation is not None and transformation.family == PairwiseFourier():
         rows = [[wave for y in x for wave in waves_by_hand(y)] for x in rows]
-    if view is not None and view.family.shares:
+    if transformation is not None and transformation.family.shares:
         terms = [f.terms[0][0] for f in features]
-        return tuple(sum(count_by_hand(x[c], j, view.family.cells) * S for x in rows) for c, j in terms)
+        return tuple(sum(count_by_hand(x[c], j, transformation.family.cells) * S for x in rows) for c, j in terms)
     return tuple(sum(term_by_hand(x, term) for x in rows for term in f.terms) for f in features)
 
 
@@ -159,16 +159,16 @@ def bent(coordinates, seed):
 # What plans look at, and features that use every coordinate of it.
 VIEWS = {
     "as it is": (None, ALL),
-    "bent": (View.from_values(bent(4, 1)), ALL),
-    "shortened": (View.straight(4, ClippedSecondMoments(0.7)), ALL),
-    "bent and shortened": (View.from_values(bent(4, 2), ClippedSecondMoments(0.9)), ALL),
-    "pooled": (View.from_values(bent(1, 3), RowNorms()), total_degree(5, 1)),
+    "bent": (Transformation.from_values(bent(4, 1)), ALL),
+    "shortened": (Transformation.straight(4, ClippedSecondMoments(0.7)), ALL),
+    "bent and shortened": (Transformation.from_values(bent(4, 2), ClippedSecondMoments(0.9)), ALL),
+    "pooled": (Transformation.from_values(bent(1, 3), RowNorms()), total_degree(5, 1)),
     "soft counts": (
-        View.from_values(bent(4, 4), RankHistogram(7)),
+        Transformation.from_values(bent(4, 4), RankHistogram(7)),
         [term_feature((c, j)) for c in (2, 0, 3) for j in range(1, 8)],
     ),
     "waves": (
-        View.from_values(bent(4, 5), PairwiseFourier()),
+        Transformation.from_values(bent(4, 5), PairwiseFourier()),
         [
             *(term_feature((wave, 1)) for wave in (4, 1, 5)),
             *(term_feature((a, 1), (b, 1)) for a in (0, 1) for b in (4, 6, 7)),
@@ -292,7 +292,7 @@ def by_hand(values):
 
 @pytest.fixture(scope="module")
 def seen(values):
-    return {name: sums_by_hand(values, features, view) for name, (view, features) in VIEWS.items()}
+    return {name: sums_by_hand(values, features, transformation) for name, (transformation, features) in VIEWS.items()}
 
 
 @pytest.fixture(params=ENGINES)
@@ -306,8 +306,8 @@ def test_every_input_gives_the_sums_computed_by_hand(engine, kind, values, seen,
     table = open_table(INPUTS[kind](arrow_table(values), tmp_path), SCHEMA)
     assert table.rows == ROWS
     # Several times: a table can be read again, which plans of several rounds need.
-    for name, (view, features) in VIEWS.items():
-        assert engine.sums(table, features, view=view).unseal() == seen[name], name
+    for name, (transformation, features) in VIEWS.items():
+        assert engine.sums(table, features, transformation=transformation).unseal() == seen[name], name
 
 
 @pytest.mark.parametrize("features", FEATURES)
@@ -324,8 +324,8 @@ def test_a_frame_of_the_cluster_gives_the_sums_computed_by_hand(name, request, v
     table = open_table(entry.frame(tmp_path / "rows.parquet", cluster), SCHEMA)
     assert table.rows == ROWS
     engine = entry.make(cluster) if cluster else entry.make()
-    for view_name, (view, features) in VIEWS.items():
-        assert engine.sums(table, features, view=view).unseal() == seen[view_name], view_name
+    for view_name, (transformation, features) in VIEWS.items():
+        assert engine.sums(table, features, transformation=transformation).unseal() == seen[view_name], view_name
 
 
 @pytest.mark.parametrize("features", FEATURES)

@@ -22,7 +22,7 @@ from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import LATTICE as S
 from smoothsynth.queries.bases import Feature, pooled, term_feature
 from smoothsynth.queries.measurement import Measurement
-from smoothsynth.queries.transformation import KNOTS, View
+from smoothsynth.queries.transformation import KNOTS, Transformation
 from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
 
 SEX, WARD = ["female", "male", "NA"], [1, 2, 3, 70]
@@ -259,11 +259,11 @@ def test_frames_of_dask(by_hand):
 
 def test_views_bend_levels_like_any_coordinate():
     heights = np.sort(np.random.default_rng(2).uniform(-1, 1, (D, KNOTS)), axis=1)
-    view = View.from_values(heights)
-    seen = [[int(view.bend(c, np.array([float(v)]))[0]) for c, v in enumerate(row)] for row in LATTICE]
+    transformation = Transformation.from_values(heights)
+    seen = [[int(transformation.bend(c, np.array([float(v)]))[0]) for c, v in enumerate(row)] for row in LATTICE]
     table = open_table(arrow_table(), SCHEMA)
     for name in ("coordinates", "pairs"):
-        sums = LocalEngine().sums(table, FEATURES[name], view=view).unseal()
+        sums = LocalEngine().sums(table, FEATURES[name], transformation=transformation).unseal()
         assert sums == sums_by_hand(FEATURES[name], seen), name
 
 

@@ -136,14 +136,14 @@ def recorded_of(made, folder, *, ask, sampled):
 
 def described(noisy):
     """Split a measurement into what was asked, through which knots, and the integers that came out."""
-    view, choice = noisy["view"] or {}, noisy.get("choice") or {}
+    transformation, choice = noisy["view"] or {}, noisy.get("choice") or {}
     asked = {key: value for key, value in noisy.items() if key not in SET_APART}
     return {
         "purpose": noisy["purpose"],
         "rows": noisy["rows"],
         "asked": digest(asked),
-        "view": {key: value for key, value in view.items() if key != "knots"},
-        "knots": shortened(view["knots"]) if view else None,
+        "view": {key: value for key, value in transformation.items() if key != "knots"},
+        "knots": shortened(transformation["knots"]) if transformation else None,
         "expected": shortened(choice["expected"]) if choice else None,
         "integers": shortened(noisy["integers"]),
     }

@@ -16,9 +16,9 @@ from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE, WAVES, term_feature
 from smoothsynth.queries.families import PairwiseFourier
 from smoothsynth.queries.measurement import Measurement, coarse_sums
-from smoothsynth.queries.selection import PRODUCTS, PairChoice
-from smoothsynth.queries.sensitivity import waves_l2
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.selection import PRODUCTS, PairSelection
+from smoothsynth.queries.sensitivity import fourier_l2
+from smoothsynth.queries.transformation import Transformation
 from smoothsynth.schema import Number, Schema
 
 NORMAL = NormalDist()
@@ -80,13 +80,17 @@ PAIRS = tuple(
 
 
 def choosing(expected, count=1, rows_per_person=1):
-    choice = PairChoice(count, 5.0, rows_per_person, expected)
-    settings = {"multiplier": 5.0, "view": View.straight(D, PairwiseFourier()), "rows_per_person": rows_per_person}
+    choice = PairSelection(count, 5.0, rows_per_person, expected)
+    settings = {
+        "multiplier": 5.0,
+        "view": Transformation.straight(D, PairwiseFourier()),
+        "rows_per_person": rows_per_person,
+    }
     return Measurement("", PAIRS, "discrete gaussian", choice=choice, **settings)
 
 
 def scores_of(rows, measurement):
-    kernel = Kernel(UNIT, PAIRS, measurement.view)
+    kernel = Kernel(UNIT, PAIRS, measurement.transformation)
     sums = kernel.start()
     sums.add_columns(list(np.ascontiguousarray(rows.T)), len(rows))
     return np.array(measurement.choice.scores(coarse_sums(sums.totals(), measurement), PAIRS, len(rows)))
@@ -116,7 +120,7 @@ def test_the_score_is_the_length_of_what_is_not_expected():
     measurement = choosing(expected)
     exact = measurement.evaluate(rows).mean(axis=0).reshape(-1, PRODUCTS)
     np.testing.assert_allclose(scores_of(rows, measurement) / (50 * LATTICE), np.linalg.norm(exact, axis=1), atol=1e-3)
-    seen = measurement.view.of(rows)
+    seen = measurement.transformation.of(rows)
     known = choosing(np.rint(seen.T @ seen / 50 * LATTICE).astype(np.int64))
     assert scores_of(rows, known).max() < 50 * 3, "what is expected has no score"
 
@@ -127,7 +131,7 @@ def test_few_pairs_move_less_than_all(columns, data):
     edges = list(itertools.combinations(range(columns), 2))
     chosen = data.draw(st.lists(st.sampled_from(edges), min_size=1, unique=True))
     features = [term_feature((WAVES * i + a, 1), (WAVES * j + b, 1)) for i, j in chosen for a in (0, 1) for b in (0, 1)]
-    bound = waves_l2(features, [1.0] * len(features), {})
+    bound = fourier_l2(features, [1.0] * len(features), {})
     signs = itertools.product((1, -1), repeat=columns)
     farthest = max(math.sqrt(sum(2 * (1 - s[i] * s[j]) for i, j in chosen)) for s in signs)
     assert farthest <= bound <= min(2.0 * math.sqrt(len(chosen)), columns) * (1 + 1e-9)

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsynth.errors import PlanError
-from smoothsynth.queries.bases import Feature, evaluate, evaluate_counts, term_feature
+from smoothsynth.queries.bases import Feature, evaluate, evaluate_hats, term_feature
 from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms
-from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments, check_marks
-from smoothsynth.queries.sensitivity import Marks, l1_sensitivity, l2_sensitivity, linf_sensitivity
-from smoothsynth.queries.transformation import KNOTS, View
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments, check_indicators
+from smoothsynth.queries.sensitivity import Indicators, l1_sensitivity, l2_sensitivity, linf_sensitivity
+from smoothsynth.queries.transformation import KNOTS, Transformation
 from smoothsynth.schema import Category, Number, Schema
 
 # Coordinates: a value, a category of 3, a mark of its own, a category of 2, a value.
 GROUPS, MARK, VALUES = ((1, 2, 3), (5, 6)), 4, (0, 7)
-MARKS = Marks((1, 2, 3, 4, 5, 6), GROUPS)
+MARKS = Indicators((1, 2, 3, 4, 5, 6), GROUPS)
 BOUNDS = {1: l1_sensitivity, 2: l2_sensitivity, math.inf: linf_sensitivity}
 PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
@@ -155,7 +155,7 @@ def test_values_keep_the_theorem_on_pairs():
     pairs = [term_feature((a, 1), (b, 1)) for a, b in itertools.combinations(range(d), 2)]
     alone = l2_sensitivity(pairs, [1.0] * len(pairs))
     together = l2_sensitivity([*pairs, *[term_feature((d + c, 1)) for c in range(3)]], [1.0] * (len(pairs) + 3),
-                              Marks((6, 7, 8), ((6, 7, 8),)))  # fmt: skip
+                              Indicators((6, 7, 8), ((6, 7, 8),)))  # fmt: skip
     assert together == pytest.approx(math.sqrt(alone**2 + 2))
 
 
@@ -178,18 +178,20 @@ def test_a_measurement_uses_the_facts(mechanism, exact):
 
 def test_facts_hold_through_a_view_only_if_zero_stays_zero():
     features = levels(GROUPS[0])
-    straight, raised = View.straight(8), np.tile(np.linspace(-1, 1, KNOTS), (8, 1))
+    straight, raised = Transformation.straight(8), np.tile(np.linspace(-1, 1, KNOTS), (8, 1))
     raised[2] = np.linspace(-1, 1, KNOTS) ** 2 - 0.5
 
-    def l1(features, view, **facts):
-        return round(measured(features, "discrete laplace", view=view, **facts).sensitivity / FULL_WEIGHT, 3)
+    def l1(features, transformation, **facts):
+        return round(
+            measured(features, "discrete laplace", transformation=transformation, **facts).sensitivity / FULL_WEIGHT, 3
+        )
 
     assert l1(features, None) == 6
     assert l1(features, straight, **FACTS) == 2
-    assert l1(features, View.from_values(raised), **FACTS) == 4
+    assert l1(features, Transformation.from_values(raised), **FACTS) == 4
     one, every = [term_feature((0, 1))], [term_feature((c, 1)) for c in range(8)]
-    assert l1(one, View.straight(1, RowNorms()), binary=(0,)) == 2
-    assert l1(every, View.straight(8, ClippedSecondMoments(9.0)), **FACTS) == 16
+    assert l1(one, Transformation.straight(1, RowNorms()), binary=(0,)) == 2
+    assert l1(every, Transformation.straight(8, ClippedSecondMoments(9.0)), **FACTS) == 16
     assert l1(every, None, **FACTS) == 9
 
 
@@ -199,15 +201,15 @@ def test_rows_seen_through_a_view_move_no_more(features, seed):
     rng = np.random.default_rng(seed)
     heights = np.sort(rng.uniform(-1, 1, (8, KNOTS)), axis=1)
     heights[rng.random(8) < 0.7, KNOTS // 2] = 0.0
-    view = View.from_values(np.sort(heights, axis=1))
+    transformation = Transformation.from_values(np.sort(heights, axis=1))
     weights = tuple(int(w) for w in rng.integers(1, FULL_WEIGHT, len(features)))
     for mechanism, order in (("cube", math.inf), ("discrete laplace", 1), ("discrete gaussian", 2)):
-        measurement = measured(features, mechanism, view=view, weights=weights, **FACTS)
-        assert farthest(features, weights, order, view.of(ROWS)) <= measurement.sensitivity
+        measurement = measured(features, mechanism, transformation=transformation, weights=weights, **FACTS)
+        assert farthest(features, weights, order, transformation.of(ROWS)) <= measurement.sensitivity
 
 
-def counted_values(features, view, rows=ROWS):
-    return evaluate_counts(features, view.of(rows), view.family.cells)
+def counted_values(features, transformation, rows=ROWS):
+    return evaluate_hats(features, transformation.of(rows), transformation.family.cells)
 
 
 @settings(max_examples=60, deadline=None)
@@ -222,12 +224,12 @@ def test_soft_counts_of_values_and_marks_move_no_more(data, counts, seed):
     heights = np.tile(np.linspace(-1, 1, KNOTS), (8, 1))
     bent = rng.random(8) < 0.3
     heights[bent] = np.sort(rng.uniform(-1, 1, (int(bent.sum()), KNOTS)), axis=1)
-    view = View.from_values(heights, RankHistogram(counts))
+    transformation = Transformation.from_values(heights, RankHistogram(counts))
     weights = tuple(int(w) for w in rng.integers(1, FULL_WEIGHT, len(chosen)))
-    moved = np.unique(counted_values(chosen, view) * np.array(weights, dtype=float), axis=0)
+    moved = np.unique(counted_values(chosen, transformation) * np.array(weights, dtype=float), axis=0)
     for mechanism, order in (("cube", math.inf), ("discrete laplace", 1), ("discrete gaussian", 2)):
         found = max(float(np.linalg.norm(moved - one, ord=order, axis=1).max()) for one in moved)
-        assert found <= measured(chosen, mechanism, view=view, weights=weights, **FACTS).sensitivity
+        assert found <= measured(chosen, mechanism, transformation=transformation, weights=weights, **FACTS).sensitivity
 
 
 def test_a_category_beside_soft_counts_costs_what_a_column_of_them_costs():
@@ -235,13 +237,15 @@ def test_a_category_beside_soft_counts_costs_what_a_column_of_them_costs():
     counts = 7
     values = [term_feature((c, j)) for c in VALUES for j in range(1, counts + 1)]
     marks = [term_feature((c, counts)) for c in MARKS.binary]
-    view = View.straight(8, RankHistogram(counts))
+    transformation = Transformation.straight(8, RankHistogram(counts))
 
     def l2(features, **facts):
-        return (measured(features, "discrete gaussian", view=view, **facts).sensitivity / FULL_WEIGHT) ** 2
+        return (
+            measured(features, "discrete gaussian", transformation=transformation, **facts).sensitivity / FULL_WEIGHT
+        ) ** 2
 
     assert l2([*values, *marks], **FACTS) == pytest.approx(2 + 2 + 2 + 2 + 1, rel=1e-3)
-    assert farthest_counted([*values, *marks], view) ** 2 == pytest.approx(9)
+    assert farthest_counted([*values, *marks], transformation) ** 2 == pytest.approx(9)
     assert l2([*values, *marks]) == pytest.approx(4 + 6, rel=1e-3), (
         "of what nobody says that it is exclusive, each moves"
     )
@@ -251,15 +255,15 @@ def test_a_category_beside_soft_counts_costs_what_a_column_of_them_costs():
     assert l2(marks[:3], **FACTS) == pytest.approx(2, rel=1e-3)
 
 
-def farthest_counted(features, view):
-    moved = np.unique(counted_values(features, view), axis=0)
+def farthest_counted(features, transformation):
+    moved = np.unique(counted_values(features, transformation), axis=0)
     return max(float(np.linalg.norm(moved - one, axis=1).max()) for one in moved)
 
 
 @pytest.mark.parametrize("counts", [3, 4, 7, 49])
 def test_the_last_soft_count_of_a_mark_is_the_mark(counts):
     features = [term_feature((c, counts)) for c in MARKS.binary]
-    seen = counted_values(features, View.straight(8, RankHistogram(counts)))
+    seen = counted_values(features, Transformation.straight(8, RankHistogram(counts)))
     np.testing.assert_array_equal(seen, ROWS[:, list(MARKS.binary)])
 
 
@@ -279,8 +283,8 @@ def test_facts_are_written_and_read_and_old_files_have_none():
 
 def test_facts_must_be_those_of_the_schema():
     schema = Schema({"age": Number(0, 1, nullable=True), "sex": Category(["f", "m"]), "town": Category(["a", "b"])})
-    check_marks(measured([term_feature((2, 1))], exclusive=((2, 3), (4, 5)), binary=(1, 2, 3, 4, 5)), schema)
-    check_marks(measured([term_feature((2, 1))], exclusive=((3,),), binary=(3,)), schema)
+    check_indicators(measured([term_feature((2, 1))], exclusive=((2, 3), (4, 5)), binary=(1, 2, 3, 4, 5)), schema)
+    check_indicators(measured([term_feature((2, 1))], exclusive=((3,),), binary=(3,)), schema)
     for exclusive, binary in [((), (0,)), (((1, 2),), (1, 2)), (((3, 4),), (3, 4)), ((), (6,)), (((1,),), (1,))]:
         with pytest.raises(PlanError, match="of the schema"):
-            check_marks(measured([term_feature((2, 1))], exclusive=exclusive, binary=binary), schema)
+            check_indicators(measured([term_feature((2, 1))], exclusive=exclusive, binary=binary), schema)

@@ -27,7 +27,7 @@ def test_replacing_a_row_moves_counts_by_two_in_each_column_and_no_more():
     search = Search.of(schema)
     rows = list(itertools.product(CELLS_TO_TRY, CELLS_TO_TRY[:5]))
     x, y = (np.array(values) for values in zip(*rows, strict=True))
-    marks = _marks(search, x, y)
+    marks = _indicators(search, x, y)
     assert set(marks.ravel()) == {0.0, 1.0}
     moves = np.abs(marks[:, None] - marks[None])
     assert moves.sum(axis=2).max() == 4.0
@@ -38,7 +38,7 @@ def test_replacing_a_row_moves_counts_by_two_in_each_column_and_no_more():
             assert least <= measurement.sensitivity / FULL_WEIGHT <= least * 1.01
 
 
-def _marks(search, x, y):
+def _indicators(search, x, y):
     columns = search.schema.columns
     codes = [columns["x"].codes(x), columns["y"].codes(y)]
     return np.concatenate(

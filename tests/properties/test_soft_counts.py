@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from smoothsynth.errors import PlanError
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE as S
-from smoothsynth.queries.bases import MOST_COUNTS, Feature, count_values, split, term_feature
+from smoothsynth.queries.bases import MOST_CELLS, Feature, count_values, split, term_feature
 from smoothsynth.queries.families import RankHistogram
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
-from smoothsynth.queries.sensitivity import soft_counts_l1, soft_counts_l2
-from smoothsynth.queries.transformation import KNOTS, View
+from smoothsynth.queries.sensitivity import hat_l1, hat_l2
+from smoothsynth.queries.transformation import KNOTS, Transformation
 from smoothsynth.schema import Number, Schema
 
 D = 3
@@ -25,7 +25,7 @@ def all_counts(counts, columns=range(D)):
     return tuple(term_feature((c, j)) for c in columns for j in range(1, counts + 1))
 
 
-@given(counts=st.integers(2, MOST_COUNTS))
+@given(counts=st.integers(2, MOST_CELLS))
 @settings(max_examples=30, deadline=None)
 def test_every_lattice_value_adds_one_row_to_two_counts_next_to_each_other(counts):
     first, beyond = split(np.arange(-S, S + 1), counts)
@@ -51,15 +51,15 @@ def test_counts_are_hats_with_flat_ends(counts):
 @settings(max_examples=30, deadline=None)
 def test_the_sums_of_a_column_add_up_to_the_rows_and_are_those_of_the_view(seed, rows, counts):
     rng = np.random.default_rng(seed)
-    view = View(np.sort(rng.integers(-S, S + 1, size=(D, KNOTS)), axis=1), RankHistogram(counts))
+    transformation = Transformation(np.sort(rng.integers(-S, S + 1, size=(D, KNOTS)), axis=1), RankHistogram(counts))
     values = rng.integers(-S, S + 1, size=(D, rows)) / S
-    kernel = Kernel(UNIT, all_counts(counts), view)
+    kernel = Kernel(UNIT, all_counts(counts), transformation)
     sums = kernel.start()
     order = [UNIT.names.index(name) for name in kernel.names]
     sums.add_columns([values[c] for c in order], rows)
     totals = np.array(sums.totals(), dtype=object).reshape(D, counts)
     assert (totals.sum(axis=1) == rows * S * S).all()
-    measured = Measurement("", all_counts(counts), "discrete laplace", 1.0, view=view)
+    measured = Measurement("", all_counts(counts), "discrete laplace", 1.0, transformation=transformation)
     expected = np.rint(measured.evaluate(values.T) * S).astype(np.int64).sum(axis=0)
     assert [int(t) for t in totals.ravel()] == [int(e) * S for e in expected]
 
@@ -71,10 +71,10 @@ def test_no_pair_of_rows_moves_more_than_the_bound(data, counts):
     chosen = data.draw(st.lists(st.sampled_from(all_counts(counts)), min_size=1, max_size=12, unique=True))
     weights = tuple(data.draw(st.lists(st.integers(1, 9), min_size=len(chosen), max_size=len(chosen))))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    view = View(rng.integers(-S, S + 1, size=(D, KNOTS)), RankHistogram(counts))
-    measured = Measurement("", tuple(chosen), "discrete laplace", 1.0, weights=weights, view=view)
+    transformation = Transformation(rng.integers(-S, S + 1, size=(D, KNOTS)), RankHistogram(counts))
+    measured = Measurement("", tuple(chosen), "discrete laplace", 1.0, weights=weights, transformation=transformation)
     moved = measured.evaluate(rng.uniform(-1, 1, (200, D))) * np.array(weights)
-    for order, bound in ((1, soft_counts_l1), (2, soft_counts_l2)):
+    for order, bound in ((1, hat_l1), (2, hat_l2)):
         farthest = max(float(np.linalg.norm(moved - one, ord=order, axis=1).max()) for one in moved)
         assert farthest <= bound(chosen, weights, {}) * (1 + 1e-9)
     assert np.ptp(moved, axis=0).max() <= max(weights)
@@ -82,13 +82,13 @@ def test_no_pair_of_rows_moves_more_than_the_bound(data, counts):
 
 @pytest.mark.parametrize("counts", [2, 5, 32])
 def test_the_bounds_are_attained_and_do_not_grow_with_the_number_of_counts(counts):
-    features, view = all_counts(counts), View.straight(D, RankHistogram(counts))
+    features, transformation = all_counts(counts), Transformation.straight(D, RankHistogram(counts))
     slack = {"discrete laplace": D * counts, "discrete gaussian": math.sqrt(D * counts), "cube": 0}
     expected = {"discrete laplace": 2 * D, "discrete gaussian": math.sqrt(2 * D), "cube": 1}
     norms = {"discrete laplace": 1, "discrete gaussian": 2, "cube": np.inf}
     for mechanism, unit in expected.items():
         price = {"multiplier": 3.0} if mechanism == "discrete gaussian" else {"epsilon": 1.0}
-        measured = Measurement("", features, mechanism, view=view, **price)
+        measured = Measurement("", features, mechanism, transformation=transformation, **price)
         ends = measured.evaluate(np.array([[-1.0] * D, [1.0] * D])) * FULL_WEIGHT
         farthest = float(np.linalg.norm(ends[0] - ends[1], ord=norms[mechanism]))
         assert farthest == pytest.approx(unit * FULL_WEIGHT)
@@ -96,9 +96,10 @@ def test_the_bounds_are_attained_and_do_not_grow_with_the_number_of_counts(count
 
 
 def test_several_rows_of_a_person_move_as_many_times_as_much():
-    view = View.straight(D, RankHistogram(8))
+    transformation = Transformation.straight(D, RankHistogram(8))
     one, four = (
-        Measurement("", all_counts(8), "discrete laplace", 1.0, rows_per_person=rows, view=view) for rows in (1, 4)
+        Measurement("", all_counts(8), "discrete laplace", 1.0, rows_per_person=rows, transformation=transformation)
+        for rows in (1, 4)
     )
     assert one.sensitivity == pytest.approx(2 * D * FULL_WEIGHT, abs=8 * D + 2)
     assert four.sensitivity == pytest.approx(4 * 2 * D * FULL_WEIGHT, abs=8 * D + 2)
@@ -116,25 +117,27 @@ def test_several_rows_of_a_person_move_as_many_times_as_much():
 )
 def test_what_is_no_soft_count_is_refused(features):
     with pytest.raises(PlanError, match="8 soft counts"):
-        Measurement("", tuple(features), "discrete laplace", 1.0, view=View.straight(2, RankHistogram(8)))
+        Measurement(
+            "", tuple(features), "discrete laplace", 1.0, transformation=Transformation.straight(2, RankHistogram(8))
+        )
 
 
-@pytest.mark.parametrize("counts", [0, 1, -3, MOST_COUNTS + 1, True, 8.0, "8"])
+@pytest.mark.parametrize("counts", [0, 1, -3, MOST_CELLS + 1, True, 8.0, "8"])
 def test_a_view_has_a_whole_number_of_counts(counts):
     with pytest.raises(PlanError, match="soft counts"):
-        View.straight(2, RankHistogram(counts))
+        Transformation.straight(2, RankHistogram(counts))
 
 
 @pytest.mark.parametrize("other", [{"radius": 1.0}, {"pooled": True}, {"waves": True}])
 def test_a_file_with_a_view_of_two_families_is_refused(other):
     with pytest.raises(PlanError, match="at most one"):
-        View.from_dict(View.straight(1, RankHistogram(4)).as_dict() | other)
+        Transformation.from_dict(Transformation.straight(1, RankHistogram(4)).as_dict() | other)
 
 
 def test_a_view_of_counts_is_another_view_and_survives_a_file():
-    plain, counted = View.straight(2), View.straight(2, RankHistogram(4))
+    plain, counted = Transformation.straight(2), Transformation.straight(2, RankHistogram(4))
     assert plain != counted
-    assert View.straight(2, RankHistogram(5)) != counted
-    assert View.from_dict(counted.as_dict()) == counted
+    assert Transformation.straight(2, RankHistogram(5)) != counted
+    assert Transformation.from_dict(counted.as_dict()) == counted
     assert "counts" not in plain.as_dict(), "files of views without counts are what they were"
-    assert View.from_dict(plain.as_dict()) == plain
+    assert Transformation.from_dict(plain.as_dict()) == plain

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from smoothsynth.errors import PlanError
 from smoothsynth.methods.layout import Shape
-from smoothsynth.model.marginals import flat_columns
-from smoothsynth.model.transformations import wave_view
+from smoothsynth.model.marginals import flat_marginals
+from smoothsynth.model.transformations import wave_transformation
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.queries.bases import LATTICE as S
 from smoothsynth.queries.bases import WAVES, Feature, coordinate_of, term_feature, waves_of
 from smoothsynth.queries.families import PairwiseFourier
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
-from smoothsynth.queries.sensitivity import waves_l1, waves_l2
-from smoothsynth.queries.transformation import KNOTS, View
+from smoothsynth.queries.sensitivity import fourier_l1, fourier_l2
+from smoothsynth.queries.transformation import KNOTS, Transformation
 from smoothsynth.schema import Category, Number, Schema
 
 D = 4
@@ -34,9 +34,11 @@ def alone(columns=D):
     return tuple(term_feature((wave, 1)) for wave in range(WAVES * columns))
 
 
-def gaussian(features, view=None, **settings):
-    view = View.straight(D, PairwiseFourier()) if view is None else view
-    return Measurement("", tuple(features), "discrete gaussian", multiplier=1.0, view=view, **settings)
+def gaussian(features, transformation=None, **settings):
+    transformation = Transformation.straight(D, PairwiseFourier()) if transformation is None else transformation
+    return Measurement(
+        "", tuple(features), "discrete gaussian", multiplier=1.0, transformation=transformation, **settings
+    )
 
 
 def farthest(measured, points, order=2):
@@ -64,13 +66,13 @@ def test_waves_follow_three_quarters_of_a_circle():
 @settings(max_examples=30, deadline=None)
 def test_sums_are_those_of_the_view(seed, rows, some):
     rng = np.random.default_rng(seed)
-    view = View(np.sort(rng.integers(-S, S + 1, size=(D, KNOTS)), axis=1), PairwiseFourier())
+    transformation = Transformation(np.sort(rng.integers(-S, S + 1, size=(D, KNOTS)), axis=1), PairwiseFourier())
     features = [f for f in (*alone(), *products()) if not some or rng.random() < 0.3] or [alone()[5]]
     values = rng.integers(-S, S + 1, size=(D, rows)) / S
-    kernel = Kernel(UNIT, features, view)
+    kernel = Kernel(UNIT, features, transformation)
     sums = kernel.start()
     sums.add_columns([values[UNIT.names.index(name)] for name in kernel.names], rows)
-    seen = np.rint(view.of(values.T) * S).astype(object)
+    seen = np.rint(transformation.of(values.T) * S).astype(object)
     expected = [
         sum(math.prod(x[c] for c, _ in f.terms[0]) * S ** (2 - len(f.terms[0])) for x in seen) for f in features
     ]
@@ -84,11 +86,11 @@ def test_no_pair_of_rows_moves_more_than_the_bound(data):
     chosen = data.draw(st.lists(st.sampled_from((*alone(), *products())), min_size=1, max_size=32, unique=True))
     weights = tuple(data.draw(st.lists(st.integers(1, 9), min_size=len(chosen), max_size=len(chosen))))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    view = View(rng.integers(-S, S + 1, size=(D, KNOTS)), PairwiseFourier())
-    measured = gaussian(chosen, view, weights=weights)
+    transformation = Transformation(rng.integers(-S, S + 1, size=(D, KNOTS)), PairwiseFourier())
+    measured = gaussian(chosen, transformation, weights=weights)
     rows = rng.uniform(-1, 1, (150, D))
-    assert farthest(measured, rows) <= waves_l2(chosen, weights, {}) * (1 + 1e-9)
-    assert farthest(measured, rows, order=1) <= waves_l1(chosen, weights, {}) * (1 + 1e-9)
+    assert farthest(measured, rows) <= fourier_l2(chosen, weights, {}) * (1 + 1e-9)
+    assert farthest(measured, rows, order=1) <= fourier_l1(chosen, weights, {}) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -105,8 +107,8 @@ def test_no_pair_of_rows_moves_more_than_the_bound(data):
 def test_the_bound_is_attained_or_nearly(features, moves, expected):
     """Half of the coordinates go to the other side of the circle, the others stay."""
     rows = np.array([[2 / 3 if moved else 0.0 for moved in moves], [-2 / 3 if moved else 0.0 for moved in moves]])
-    view = View.straight(len(moves), PairwiseFourier())
-    measured = gaussian(features, view)
+    transformation = Transformation.straight(len(moves), PairwiseFourier())
+    measured = gaussian(features, transformation)
     reached = farthest(measured, rows) / FULL_WEIGHT
     assert reached == pytest.approx(expected, rel=0.01)
     assert reached <= measured.sensitivity / FULL_WEIGHT <= 1.07 * reached
@@ -122,7 +124,9 @@ def test_a_search_over_rows_comes_near_the_bound_and_not_beyond():
 
 def test_the_l1_bound_is_not_far_off():
     features = (*alone(), *products())
-    measured = Measurement("", features, "discrete laplace", 1.0, view=View.straight(D, PairwiseFourier()))
+    measured = Measurement(
+        "", features, "discrete laplace", 1.0, transformation=Transformation.straight(D, PairwiseFourier())
+    )
     assert measured.sensitivity == pytest.approx(math.sqrt(2) * D * (D + 1) * FULL_WEIGHT, rel=1e-3)
     points = np.random.default_rng(0).uniform(-1, 1, (1500, D))
     assert 0.6 < farthest(measured, points, order=1) / measured.sensitivity <= 1.0
@@ -139,19 +143,19 @@ def mixed_rows():
 
 def test_levels_of_a_category_count_as_one_column():
     shape = Shape.of(MIXED)
-    view = wave_view(flat_columns(MIXED))
-    measured = gaussian(shape.waves(), view, **shape.facts())
+    transformation = wave_transformation(flat_marginals(MIXED))
+    measured = gaussian(shape.waves(), transformation, **shape.facts())
     assert len(shape.waves()) == (2 + 3 + 2) + (2 * 3 + 2 * 2 + 3 * 2)
     # Three columns, whatever the number of levels.
     assert measured.sensitivity == pytest.approx(4 * FULL_WEIGHT, rel=1e-3)
     assert 0.8 < farthest(measured, mixed_rows()) / measured.sensitivity <= 1.0
     # Nothing is known of levels that the measurement does not name: then each counts for itself.
-    assert gaussian(shape.waves(), view).sensitivity == pytest.approx(7 * FULL_WEIGHT, rel=1e-3)
+    assert gaussian(shape.waves(), transformation).sensitivity == pytest.approx(7 * FULL_WEIGHT, rel=1e-3)
 
 
 def test_the_first_wave_of_a_level_is_the_level():
-    view = wave_view(flat_columns(MIXED))
-    seen = view.of(mixed_rows())
+    transformation = wave_transformation(flat_marginals(MIXED))
+    seen = transformation.of(mixed_rows())
     np.testing.assert_allclose(seen[:, [2, 4, 6, 8, 10]], mixed_rows()[:, 1:], atol=3e-5)
     assert set(np.unique(seen[:, 2])) == {0.0, seen[:, 2].max()}
     assert seen.max() <= 1.0
@@ -161,12 +165,16 @@ def test_levels_that_are_not_0_where_they_should_be_are_not_trusted():
     """A view that moves 0, and the second wave of a level, which is -1 at 0."""
     shape = Shape.of(MIXED)
     lines = np.tile(np.linspace(-1, 1, KNOTS), (6, 1)) * 0.5 + 0.25
-    for features, view, least in (
-        (shape.waves(), View.from_values(lines, PairwiseFourier()), 6.0),
+    for features, transformation, least in (
+        (shape.waves(), Transformation.from_values(lines, PairwiseFourier()), 6.0),
         # Five pairs with one column in common; if levels of a category were one column, there would be two.
-        ([term_feature((0, 1), (2 * c + 1, 1)) for c in range(1, 6)], wave_view(flat_columns(MIXED)), 2 * 5**0.5),
+        (
+            [term_feature((0, 1), (2 * c + 1, 1)) for c in range(1, 6)],
+            wave_transformation(flat_marginals(MIXED)),
+            2 * 5**0.5,
+        ),
     ):
-        measured = gaussian(features, view, **shape.facts())
+        measured = gaussian(features, transformation, **shape.facts())
         assert measured.sensitivity >= least * FULL_WEIGHT
         assert farthest(measured, mixed_rows()) <= measured.sensitivity
 
@@ -196,13 +204,13 @@ def test_what_is_no_product_of_two_waves_is_refused(features):
 @pytest.mark.parametrize("other", [{"radius": 1.0}, {"pooled": True}, {"counts": 4}, {"waves": "yes"}])
 def test_a_view_of_waves_is_nothing_else(other):
     with pytest.raises(PlanError, match="waves"):
-        View.from_dict(View.straight(1, PairwiseFourier()).as_dict() | other)
+        Transformation.from_dict(Transformation.straight(1, PairwiseFourier()).as_dict() | other)
 
 
 def test_a_view_of_waves_is_another_view_and_survives_a_file():
-    plain, waved = View.straight(2), View.straight(2, PairwiseFourier())
+    plain, waved = Transformation.straight(2), Transformation.straight(2, PairwiseFourier())
     assert plain != waved
-    assert View.from_dict(waved.as_dict()) == waved
+    assert Transformation.from_dict(waved.as_dict()) == waved
     assert "waves" not in plain.as_dict(), "files of views without waves are what they were"
     assert not waved.family.own_coordinates
     assert waved.sees(2, [0, 3])

@@ -80,8 +80,8 @@ def half_sensitivity():
 
 def half_choice():
     """The same for how far two pairs of columns move."""
-    exact = choice.PairChoice.sensitivity.fget
-    return patch.object(choice.PairChoice, "sensitivity", property(lambda self: math.ceil(exact(self) / 2)))
+    exact = choice.PairSelection.sensitivity.fget
+    return patch.object(choice.PairSelection, "sensitivity", property(lambda self: math.ceil(exact(self) / 2)))
 
 
 def free_choice():

@@ -12,7 +12,7 @@ from smoothsynth.answer.columns import chebyshev_coefficients, rough_column
 from smoothsynth.answer.evidence import (
     BentTable,
     Knowledge,
-    Stage,
+    Round,
     feature_values,
     joint_surprise,
     knowledge_of,
@@ -22,7 +22,7 @@ from smoothsynth.answer.worst_case_interval import bounded
 from smoothsynth.queries.bases import Chebyshev, term_feature
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.transformation import Transformation
 
 
 @pytest.fixture(scope="module")
@@ -150,13 +150,13 @@ def test_orthonormal_functions():
 def test_features_are_those_that_were_measured(release):
     points = release.unit_rows()[:50]
     for noisy in release.moments:
-        view = noisy.measurement.view
-        seen = points if view is None else view.of(points)
+        transformation = noisy.measurement.transformation
+        seen = points if transformation is None else transformation.of(points)
         tables = [noisy.measurement.family.basis.factors(seen)]
-        if view is not None and view.family.alone:
-            tables.append(BentTable(points, view))
+        if transformation is not None and transformation.family.alone:
+            tables.append(BentTable(points, transformation))
         for table in tables:
-            ours = np.stack([feature_values(f, table) for f in Stage.of(noisy).features], axis=1)
+            ours = np.stack([feature_values(f, table) for f in Round.of(noisy).features], axis=1)
             np.testing.assert_allclose(ours, noisy.measurement.evaluate(points), atol=1e-9)
     x = np.linspace(-1, 1, 21)
     table = Chebyshev().factors(x[:, None])
@@ -278,8 +278,8 @@ def test_a_table_of_one_column():
 def test_surprise_about_lengths_does_not_fade_with_the_number_of_cosines(count):
     """Clusters show in the first cosines: a mean over 32 of them made intervals too narrow there."""
     features = tuple(term_feature((0, k)) for k in range(1, count + 1))
-    measurement = Measurement("lengths", features, "cube", 1.0, view=View.straight(1, RowNorms()))
-    stage = Stage.of(NoisyMoments(measurement, 1000, (0,) * count))
+    measurement = Measurement("lengths", features, "cube", 1.0, transformation=Transformation.straight(1, RowNorms()))
+    stage = Round.of(NoisyMoments(measurement, 1000, (0,) * count))
     clustered = replace(stage, values=np.where(np.arange(count) < 4, 0.2, 0.0), deviations=np.zeros(count))
     assert joint_surprise([clustered]) == pytest.approx(0.2 * np.sqrt(2.0))
     assert joint_surprise([replace(clustered, deviations=np.full(count, 0.2))]) == 0.0

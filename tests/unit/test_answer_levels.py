@@ -138,12 +138,12 @@ def test_the_noise_of_a_share_is_that_of_its_moments(release):
     place = SCHEMA.coordinates.index("region = A")
     precision = 0.0
     for noisy in release.moments:
-        view = noisy.measurement.view
-        if view is not None and not view.family.alone:
+        transformation = noisy.measurement.transformation
+        if transformation is not None and not transformation.family.alone:
             continue
         for feature, deviation in zip(noisy.features, noisy.deviations, strict=True):
             if feature.terms == (((place, 1),),):
-                seen = 1.0 if view is None else view.bend(place, np.array([65536.0]))[0] / 65536
+                seen = 1.0 if transformation is None else transformation.bend(place, np.array([65536.0]))[0] / 65536
                 precision += (seen / deviation) ** 2
     alone = -np.log(0.05) / np.sqrt(2) / np.sqrt(precision)
     assert 0.5 * alone < release.answer("avg(region = 'A')").noise < 1.001 * alone

@@ -17,7 +17,7 @@ from smoothsynth.private.sites.envelope import taken_apart
 from smoothsynth.private.sites.keys import read_key
 from smoothsynth.private.sites.protocol import read_request, write_request
 from smoothsynth.private.sites.store import AnswerRecord
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.transformation import Transformation
 
 ROWS = 60
 TABLE = pa.table({"age": [float(k % 90) for k in range(ROWS)], "visits": [k % 7 for k in range(ROWS)]})
@@ -42,7 +42,7 @@ def answer(place, request="study/request-1.json", table=TABLE, *, site=None, out
 def other_request(place, **changes):
     """A request for the same round of the same study, signed by its coordinator, that asks for something else."""
     first = read_request(place / "study" / "request-1.json")
-    changes = changes or {"view": View.straight(first.study.schema.dimensions)}
+    changes = changes or {"view": Transformation.straight(first.study.schema.dimensions)}
     other = replace(first, measurement=replace(first.measurement, **changes))
     write_request(place / "other.json", other, key=read_key(place / "coordinator.key"))
     return "other.json"
@@ -51,7 +51,7 @@ def other_request(place, **changes):
 def refused(place, words, **more):
     """Nothing is read, charged or written."""
     before = sorted(place.rglob("*"))
-    with pytest.raises(ss.StudyError, match=words):
+    with pytest.raises(ss.FederatedError, match=words):
         answer(place, table=place / "there-is-no-table.csv", output="second", **more)
     assert sorted(place.rglob("*")) == before
 
@@ -83,7 +83,7 @@ def test_the_same_request_is_answered_again_with_the_same_sums(place):
 def test_a_table_that_changed_is_not_answered_again(place):
     answer(place)
     changed = TABLE.set_column(0, "age", pa.array([99.0, *TABLE["age"].to_pylist()[1:]]))
-    with pytest.raises(ss.StudyError, match="your table has changed since"):
+    with pytest.raises(ss.FederatedError, match="your table has changed since"):
         answer(place, table=changed, output="second")
     assert not (place / "second").exists()
 
@@ -142,7 +142,7 @@ place, request = sys.argv[1:]
 try:
     ss.federated.sums(f"{place}/{request}", f"{place}/rows.parquet", output=f"{place}/{request}.sealed",
                       key=f"{place}/north.key", coordinator=f"{place}/coordinator.pub")
-except ss.StudyError as error:
+except ss.FederatedError as error:
     sys.exit(str(error))
 """
 
@@ -167,7 +167,7 @@ def test_a_claim_that_was_lost_by_a_moment_is_not_overlooked(place, monkeypatch)
     record = AnswerRecord.beside(place / "north.key")
     record.refuse(request)
     record.claim(other, "digest")
-    with pytest.raises(ss.StudyError, match="answered round 1 of this study before"):
+    with pytest.raises(ss.FederatedError, match="answered round 1 of this study before"):
         record.claim(request, "digest")
 
 

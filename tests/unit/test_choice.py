@@ -20,8 +20,8 @@ from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.families import PairwiseFourier
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
-from smoothsynth.queries.selection import PRODUCTS, PairChoice
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.selection import PRODUCTS, PairSelection
+from smoothsynth.queries.transformation import Transformation
 
 COLUMNS, ROWS = 8, 4_000
 SCHEMA = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})
@@ -109,7 +109,7 @@ def test_the_pair_that_is_wrong_is_found_and_put_right(rings, released):
     assert (2, 5) in pairs_of(first)
     assert not pairs_of(first) & pairs_of(second), "no pair is measured twice"
     assert [len(noisy.features) for noisy in (first, second)] == [8, 8]
-    assert first.measurement.view == second.measurement.view
+    assert first.measurement.transformation == second.measurement.transformation
 
     def inside(moments):
         rows = learned(moments).rows(ROWS, generator=generator(0))
@@ -133,9 +133,9 @@ def measured(rings, budget):
     """Choose two pairs, all of which are expected to be 0, and measure them."""
     planned = ss.plan(SCHEMA, ROWS, method=ss.methods.Adaptive(selected_pairs=4), **BUDGET)
     offered = next(m for m in planned.measurements if m.choice is not None)
-    choice = PairChoice(2, offered.choice.multiplier, expected=np.zeros((2 * COLUMNS,) * 2, dtype=np.int64))
+    choice = PairSelection(2, offered.choice.multiplier, expected=np.zeros((2 * COLUMNS,) * 2, dtype=np.int64))
     ledger = Ledger(budget)
-    offered = replace(offered, view=View.straight(COLUMNS, PairwiseFourier()), choice=choice)
+    offered = replace(offered, transformation=Transformation.straight(COLUMNS, PairwiseFourier()), choice=choice)
     return measure.measure(open_table(rings, SCHEMA), offered, engine=LocalEngine(), ledger=ledger)
 
 
@@ -252,8 +252,8 @@ def test_pairs_that_are_known_are_not_offered_again(released):
             planned.measurements[-1].features,
             "discrete gaussian",
             multiplier=1.0,
-            view=first.measurement.view,
-            choice=PairChoice(2, 1.0),
+            transformation=first.measurement.transformation,
+            choice=PairSelection(2, 1.0),
         )
     )
     assert len(offered.features) == PRODUCTS * (COLUMNS * (COLUMNS - 1) // 2 - 2)
@@ -267,11 +267,11 @@ def test_pairs_that_are_known_are_not_offered_again(released):
     "wrong",
     [
         {"features": Shape.of(SCHEMA).waves()},
-        {"view": View.straight(COLUMNS)},
+        {"view": Transformation.straight(COLUMNS)},
         {"weights": (1,) * 112},
-        {"choice": PairChoice(29, 1.0)},
-        {"choice": PairChoice(2, 1.0, rows_per_person=2)},
-        {"choice": PairChoice(2, 1.0, expected=np.zeros((4, 4), dtype=np.int64))},
+        {"choice": PairSelection(29, 1.0)},
+        {"choice": PairSelection(2, 1.0, rows_per_person=2)},
+        {"choice": PairSelection(2, 1.0, expected=np.zeros((4, 4), dtype=np.int64))},
     ],
     ids=["not fours", "no waves", "weights", "more than there are", "another person", "other waves"],
 )
@@ -280,8 +280,8 @@ def test_choices_that_the_proof_does_not_cover_are_refused(wrong):
     right = {
         "features": features,
         "multiplier": 1.0,
-        "view": View.straight(COLUMNS, PairwiseFourier()),
-        "choice": PairChoice(2, 1.0),
+        "view": Transformation.straight(COLUMNS, PairwiseFourier()),
+        "choice": PairSelection(2, 1.0),
     }
     Measurement(purpose="", mechanism="discrete gaussian", **right)
     with pytest.raises(PlanError):
@@ -289,15 +289,15 @@ def test_choices_that_the_proof_does_not_cover_are_refused(wrong):
 
 
 def test_what_is_expected_is_read_only_whole_numbers_in_range():
-    choice = PairChoice(1, 1.0, expected=np.zeros((4, 4), dtype=np.int64))
+    choice = PairSelection(1, 1.0, expected=np.zeros((4, 4), dtype=np.int64))
     with pytest.raises(ValueError, match="read-only"):
         choice.expected[0, 0] = 1
-    assert choice == PairChoice(1, 1.0, expected=np.zeros((4, 4), dtype=np.int64))
-    assert choice != PairChoice(1, 1.0)
-    assert choice != PairChoice(1, 1.0, expected=np.ones((4, 4), dtype=np.int64))
-    assert hash(choice) == hash(PairChoice(1, 1.0))
+    assert choice == PairSelection(1, 1.0, expected=np.zeros((4, 4), dtype=np.int64))
+    assert choice != PairSelection(1, 1.0)
+    assert choice != PairSelection(1, 1.0, expected=np.ones((4, 4), dtype=np.int64))
+    assert hash(choice) == hash(PairSelection(1, 1.0))
     for wrong in (np.zeros((4, 3)), np.full((2, 2), 2**17)):
         with pytest.raises(PlanError, match="expected"):
-            PairChoice(1, 1.0, expected=wrong.astype(np.int64))
+            PairSelection(1, 1.0, expected=wrong.astype(np.int64))
     with pytest.raises(PlanError, match="at least 1"):
-        PairChoice(0, 1.0)
+        PairSelection(0, 1.0)

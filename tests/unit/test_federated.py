@@ -23,7 +23,7 @@ from smoothsynth.private.sites.envelope import seal
 from smoothsynth.private.sites.keys import read_key
 from smoothsynth.private.sites.protocol import Request, Study, read_request, write_request
 from smoothsynth.private.table import open_table
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.transformation import Transformation
 
 ROWS = {"north": 700, "south": 400, "east": 900}
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
@@ -91,13 +91,15 @@ def test_every_round_has_the_sums_of_one_table(budget, place, schema, people, ta
         files = answers(place, step, tables)
         total = add_answers(request, files, key=read_key(place / "coordinator.key"))
         asked = request.measurement
-        whole = LocalEngine().sums(open_table(people, schema), asked.features, view=asked.view)
+        whole = LocalEngine().sums(open_table(people, schema), asked.features, transformation=asked.transformation)
         assert total.unseal() == whole.unseal()
         rounds += 1
         step = fed.add(step.parent, files, key=place / "coordinator.key")
     assert rounds == len(step.moments) == len(step.receipt.charges) > 2
-    views = [m.measurement.view for m in step.moments]
-    assert any(view is not None and view.family.shares for view in views), "soft counts are summed too"
+    transformations = [m.measurement.transformation for m in step.moments]
+    assert any(transformation is not None and transformation.family.shares for transformation in transformations), (
+        "soft counts are summed too"
+    )
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 2.0, "delta": 1e-6}, {"epsilon": 4.0}])
@@ -207,11 +209,11 @@ def test_the_charge_stands_if_the_answer_cannot_be_written_and_covers_the_next_t
     request = begin(place, schema)
 
     def fail(*_args, **_kwargs):
-        raise ss.StudyError("full")
+        raise ss.FederatedError("full")
 
     with monkeypatch.context() as patch:
         patch.setattr(verbs, "write_new", fail)
-        with pytest.raises(ss.StudyError):
+        with pytest.raises(ss.FederatedError):
             answers(place, request, {"north": tables["north"]}, ledger=path)
     recorded = len(file.charges)
     answers(place, request, {"north": tables["north"]}, ledger=path)
@@ -252,11 +254,11 @@ def test_the_coordinator_is_charged_before_noise_is_drawn(place, schema, tables,
 
     def drawn(*_args):
         assert len(file.charges) == len(read_request(place / "study/request-1.json").study.charges)
-        raise ss.StudyError("drawn")
+        raise ss.FederatedError("drawn")
 
     with monkeypatch.context() as patch:
         patch.setattr(door, "_draw_noise", drawn)
-        with pytest.raises(ss.StudyError, match="drawn"):
+        with pytest.raises(ss.FederatedError, match="drawn"):
             fed.add(place / "study", files, key=place / "coordinator.key", ledger=path)
     assert {p.name for p in (place / "study").iterdir()} == {"request-1.json"}
     fed.add(place / "study", files, key=place / "coordinator.key", ledger=path)
@@ -299,8 +301,8 @@ def tamper(path):
 
 
 def another_request(request):
-    seen = View.straight(request.study.schema.dimensions)
-    return replace(request, measurement=replace(request.measurement, view=seen))
+    seen = Transformation.straight(request.study.schema.dimensions)
+    return replace(request, measurement=replace(request.measurement, transformation=seen))
 
 
 BAD = {
@@ -339,7 +341,7 @@ def test_a_bad_answer_is_refused_and_nothing_is_charged_drawn_or_written(name, p
     path, file = ledger_of(place, "coordinator")
     given, before = spoil(place, read_request(request), files), listing(place / "study")
     monkeypatch.setattr(door, "_draw_noise", lambda *_: pytest.fail("noise was drawn"))
-    with pytest.raises(ss.StudyError, match=words):
+    with pytest.raises(ss.FederatedError, match=words):
         fed.add(place / "study", given, key=place / "coordinator.key", ledger=path)
     assert listing(place / "study") == before
     assert not file.charges
@@ -349,14 +351,14 @@ def test_answers_of_an_earlier_round_are_refused(place, schema, tables):
     files = answers(place, begin(place, schema), tables)
     fed.add(place / "study", files, key=place / "coordinator.key")
     before = listing(place / "study")
-    with pytest.raises(ss.StudyError, match=r"answers round 1; the study is in round 2.*request-2.json"):
+    with pytest.raises(ss.FederatedError, match=r"answers round 1; the study is in round 2.*request-2.json"):
         fed.add(place / "study", files, key=place / "coordinator.key")
     assert listing(place / "study") == before
 
 
 def test_answers_after_the_last_round_are_refused(place, schema, tables):
     carry_through(place, begin(place, schema), tables)
-    with pytest.raises(ss.StudyError, match="All rounds of this study are done"):
+    with pytest.raises(ss.FederatedError, match="All rounds of this study are done"):
         fed.add(place / "study", [place / "north-request-1"], key=place / "coordinator.key")
 
 
@@ -364,9 +366,9 @@ def test_a_schema_that_differs_between_sites_is_refused(place, schema, tables):
     request = begin(place, schema)
     columns = dict(schema.columns)
     other = ss.Schema({**columns, "age": ss.Number(0, 100)})
-    with pytest.raises(ss.StudyError, match="column 'age' otherwise"):
+    with pytest.raises(ss.FederatedError, match="column 'age' otherwise"):
         answers(place, request, {"north": tables["north"]}, schema=other)
-    with pytest.raises(ss.StudyError, match="other columns"):
+    with pytest.raises(ss.FederatedError, match="other columns"):
         answers(place, request, {"north": tables["north"]}, schema=ss.Schema({"age": columns["age"]}))
     assert answers(place, request, {"north": tables["north"]}, schema=schema)[0].exists()
 
@@ -376,17 +378,17 @@ def test_a_schema_that_differs_between_sites_is_refused(place, schema, tables):
 
 def test_only_the_coordinator_can_add(place, schema, tables):
     files = answers(place, begin(place, schema), tables)
-    with pytest.raises(ss.StudyError, match="not that of this study's coordinator"):
+    with pytest.raises(ss.FederatedError, match="not that of this study's coordinator"):
         fed.add(place / "study", files, key=place / "north.key")
 
 
 def test_a_site_answers_its_own_coordinator_only(place, schema, tables):
     request = begin(place, schema)
-    with pytest.raises(ss.StudyError, match="another coordinator"):
+    with pytest.raises(ss.FederatedError, match="another coordinator"):
         fed.sums(
             request, tables["north"], output=place / "x", key=place / "north.key", coordinator=place / "stranger.pub"
         )
-    with pytest.raises(ss.StudyError, match="not that of any site"):
+    with pytest.raises(ss.FederatedError, match="not that of any site"):
         fed.sums(request, tables["north"], output=place / "x", key=place / "stranger.key",
                  coordinator=place / "coordinator.pub")  # fmt: skip
     assert not (place / "x").exists()
@@ -398,10 +400,10 @@ def test_a_request_with_a_strangers_key_inside_is_refused(place, schema, tables)
     stranger = read_key(place / "stranger.key")
     forged = replace(request, study=replace(request.study, coordinator=stranger.public))
     write_request(place / "forged.json", forged, key=stranger)
-    with pytest.raises(ss.StudyError, match="another coordinator"):
+    with pytest.raises(ss.FederatedError, match="another coordinator"):
         answers(place, place / "forged.json", {"north": tables["north"]})
     write_request(place / "unsigned.json", request, key=stranger)
-    with pytest.raises(ss.StudyError, match="not as its coordinator signed it"):
+    with pytest.raises(ss.FederatedError, match="not as its coordinator signed it"):
         answers(place, place / "unsigned.json", {"north": tables["north"]})
 
 
@@ -426,15 +428,15 @@ def test_a_changed_request_is_refused(old, new, words, place, schema, tables):
     text = request.read_text()
     assert old in text
     request.write_text(text.replace(old, new, 1))
-    with pytest.raises(ss.StudyError, match=words):
+    with pytest.raises(ss.FederatedError, match=words):
         answers(place, request, {"north": tables["north"]})
 
 
 def test_a_round_that_costs_something_else_is_refused(place, schema):
     request = read_request(begin(place, schema))
-    with pytest.raises(ss.StudyError, match="must cost what the study says"):
+    with pytest.raises(ss.FederatedError, match="must cost what the study says"):
         replace(request, measurement=replace(request.measurement, multiplier=request.measurement.multiplier / 2))
-    with pytest.raises(ss.StudyError, match="as many rows of a person"):
+    with pytest.raises(ss.FederatedError, match="as many rows of a person"):
         replace(request, measurement=replace(request.measurement, rows_per_person=2))
 
 
@@ -449,7 +451,7 @@ def test_a_round_that_costs_something_else_is_refused(place, schema):
     ],
 )
 def test_bad_sites_are_refused(sites, words, place, schema):
-    with pytest.raises(ss.StudyError, match=words):
+    with pytest.raises(ss.FederatedError, match=words):
         fed.start(
             place / "study", schema=schema, sites={n: fed.Site(r, place / "north.pub") for n, r in sites.items()},
             key=place / "coordinator.key", **BUDGET,
@@ -459,9 +461,9 @@ def test_bad_sites_are_refused(sites, words, place, schema):
 
 def test_a_study_needs_a_new_folder(place, schema):
     begin(place, schema)
-    with pytest.raises(ss.StudyError, match="is not empty"):
+    with pytest.raises(ss.FederatedError, match="is not empty"):
         begin(place, schema)
-    with pytest.raises(ss.StudyError, match="not the folder of a study"):
+    with pytest.raises(ss.FederatedError, match="not the folder of a study"):
         fed.status(place)
 
 
@@ -474,7 +476,7 @@ def test_the_subspace_iteration_is_refused_in_words(place, schema):
 def test_an_answer_never_replaces_a_file(place, schema, tables):
     request = begin(place, schema)
     answers(place, request, {"north": tables["north"]})
-    with pytest.raises(ss.StudyError, match="exists already"):
+    with pytest.raises(ss.FederatedError, match="exists already"):
         answers(place, request, {"north": tables["north"]})
 
 
@@ -498,7 +500,7 @@ def test_two_coordinators_at_once_release_one_round_once(place, schema, tables, 
         write(folder, replace(noisy, integers=tuple(z + 1 for z in noisy.integers)), number=number)
 
     monkeypatch.setattr(verbs, "write_moments", late)
-    with pytest.raises(ss.StudyError, match=r"its cost is spent.*exists already"):
+    with pytest.raises(ss.FederatedError, match=r"its cost is spent.*exists already"):
         fed.add(place / "study", files, key=place / "coordinator.key")
     assert len(folders.read_moments(place / "study")) == 1
 
@@ -506,7 +508,7 @@ def test_two_coordinators_at_once_release_one_round_once(place, schema, tables, 
 def test_damaged_moments_are_refused(place, schema, tables):
     fed.add(place / "study", answers(place, begin(place, schema), tables), key=place / "coordinator.key")
     (place / "study" / "moments-1.json").write_text("{}")
-    with pytest.raises(ss.StudyError, match="is damaged"):
+    with pytest.raises(ss.FederatedError, match="is damaged"):
         fed.status(place / "study")
 
 
@@ -514,7 +516,7 @@ def test_another_version_that_plans_otherwise_cannot_go_on(place, schema, tables
     files = answers(place, begin(place, schema), tables)
     planned = folders.plan_of
     monkeypatch.setattr(folders, "plan_of", lambda study: planned(replace(study, rows_per_person=2)))
-    with pytest.raises(ss.StudyError, match="Finish it with that one"):
+    with pytest.raises(ss.FederatedError, match="Finish it with that one"):
         fed.add(place / "study", files, key=place / "coordinator.key")
 
 

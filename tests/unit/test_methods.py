@@ -152,3 +152,8 @@ def test_the_command_line_refuses_flags_of_another_method(tmp_path):
     assert shown("--method", "paper", "--candidates", "hypercube", "--smoothness", "3").exit_code == 0
     planned = ss.plan(SCHEMA, 5000, epsilon=1.0, method=Adaptive(focus="queries"))
     assert json.loads(shown("--focus", "queries", "--json").output) == json.loads(json.dumps(planned.as_dict()))
+
+
+def test_the_old_name_of_an_error_says_what_replaced_it():
+    with pytest.warns(DeprecationWarning, match="FederatedError"):
+        assert ss.StudyError is ss.FederatedError

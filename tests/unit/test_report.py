@@ -130,7 +130,7 @@ def test_the_noise_of_a_correlation_is_that_of_many_releases(rows):
     for release in made:
         scores = next(m for m in release.moments if "products" in m.measurement.purpose)
         r = next(k for k, f in enumerate(scores.features) if f.terms == (((0, 1), (1, 1)),))
-        seen = scores.measurement.view.of(release.unit_rows()).std(axis=0)
+        seen = scores.measurement.transformation.of(release.unit_rows()).std(axis=0)
         values.append((scores.values[r] - scores.of(scores_rows(rows))[r]) / (seen[0] * seen[1]))
         noise.append(correlations(release, range(3)).noise[0, 1])
     assert np.std(values) == pytest.approx(np.mean(noise), rel=0.4)

@@ -46,7 +46,7 @@ def test_a_release_is_learned_again_from_its_moments():
     assert len(made.moments) > 3
     again = Rounds.released(NUMBERS, made.moments, rows=ROWS)
     for moments in made.moments:
-        assert again.proposed == moments.measurement.view
+        assert again.proposed == moments.measurement.transformation
         again = again.after(moments)
     assert again.done
     assert again.next is None
@@ -58,12 +58,14 @@ def test_kept_views_follow_from_the_earlier_moments():
     first = carried_out(Rounds.planned(ss.plan(NUMBERS, ROWS, **DELTA)), seed=1)
     planned = replace(ss.plan(NUMBERS, 2 * ROWS, **DELTA), measurements=tuple(m.measurement for m in first.moments))
     second = carried_out(Rounds.planned(planned, earlier=first.moments), seed=2, rows=2 * ROWS)
-    assert [m.measurement.view for m in second.moments] == [m.measurement.view for m in first.moments]
+    assert [m.measurement.transformation for m in second.moments] == [
+        m.measurement.transformation for m in first.moments
+    ]
     assert same(second.origin, first.model)
     assert not same(second.model, first.model)
     again = Rounds.released(NUMBERS, second.moments, rows=2 * ROWS, earlier=first.moments)
     for moments in second.moments:
-        assert again.proposed == moments.measurement.view
+        assert again.proposed == moments.measurement.transformation
         again = again.after(moments)
     assert same(again.model, second.model)
 

@@ -8,7 +8,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.model.marginal_moments import learn_shares, opened, unmatched, with_levels
-from smoothsynth.model.marginals import fit_independent, flat_columns
+from smoothsynth.model.marginals import fit_independent, flat_marginals
 from smoothsynth.model.sampling import generator
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments
@@ -83,7 +83,7 @@ def test_rows_may_lack_a_level_where_noise_does_not_explain_what_shares_leave():
     noise = np.sqrt(3) * released([0.5, 0.3, 0.2]).deviations[0]
     for left, lacking in ((0.0, False), (3.9 * noise, False), (4.1 * noise, True)):
         moments = [released([0.5 - left, 0.3, 0.2])]
-        found = learn_shares(flat_columns(schema), moments)
+        found = learn_shares(flat_marginals(schema), moments)
         assert found.groups.whole == (not lacking,)
         assert unmatched(schema, moments) == ({"c": pytest.approx(left, abs=1e-6)} if lacking else {})
         assert opened(schema, moments).columns["c"].nullable is lacking
@@ -111,7 +111,7 @@ def test_a_level_is_drawn_as_often_as_other_rows_have_it_and_only_where_one_lack
 
 
 def test_a_density_stays_one_where_moments_pull_it_to_places_that_are_impossible():
-    columns = flat_columns(ss.Schema({"x": ss.Number(0, 1)}))
+    columns = flat_marginals(ss.Schema({"x": ss.Number(0, 1)}))
     middle = replace(columns, base=np.where(np.abs(columns.places) < 0.02, columns.base, 0.0))
     far = fit_independent(middle, [term_feature((0, 2))], np.ones(1), np.full(1, 1e-4), there=np.ones(1))
     assert far.masses.sum() == pytest.approx(1.0)

@@ -53,19 +53,21 @@ def first_release(people, schema, store, key, **settings):
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
 def test_stored_sums_are_those_of_one_table_seen_in_the_same_way(budget, people, schema, store, key):
     made = first_release(people, schema, store, key, **{"delta": 0.0, **budget})
-    views = [m.measurement.view for m in made.moments]
-    assert len(views) > 2
-    assert views[-1] is not None
-    assert any(view is not None and view.family.shares for view in views), "soft counts are kept too"
+    transformations = [m.measurement.transformation for m in made.moments]
+    assert len(transformations) > 2
+    assert transformations[-1] is not None
+    assert any(transformation is not None and transformation.family.shares for transformation in transformations), (
+        "soft counts are kept too"
+    )
     for number in (1, 2):
         again = ss.update(store, month(people, number), key=key, seed=3, **budget)
         assert again.receipt.rows == MONTHS[number + 1]
-        assert [m.measurement.view for m in again.moments] == views
+        assert [m.measurement.transformation for m in again.moments] == transformations
         assert [m.features for m in again.moments] == [m.features for m in made.moments]
         whole = open_table(people[: MONTHS[number + 1]], schema)
         stored = read_store(store, key=read_key(key))
         for noisy, sums in zip(again.moments, stored.sums, strict=True):
-            exact = LocalEngine().sums(whole, noisy.features, view=noisy.measurement.view)
+            exact = LocalEngine().sums(whole, noisy.features, transformation=noisy.measurement.transformation)
             assert sums.unseal() == exact.unseal()
         assert stored.kept.rows == MONTHS[number + 1]
 
@@ -257,7 +259,7 @@ def test_rows_added_twice_are_noticed_and_cost_nothing(people, schema, store, ke
     content = store.read_bytes()
     for number in (0, 1):
         shuffled = month(people, number).sample(frac=1.0, random_state=1)
-        with pytest.raises(ss.StudyError, match="added before"):
+        with pytest.raises(ss.FederatedError, match="added before"):
             ss.update(store, shuffled, key=key, ledger=path, **GAUSSIAN)
     assert store.read_bytes() == content
     assert not file.charges
@@ -308,7 +310,7 @@ def test_a_store_that_cannot_be_opened_is_refused(what, people, schema, store, k
         words = "is not a store of sums"
     else:
         store, words = tmp_path / "none", "There is no file"
-    with pytest.raises(ss.StudyError, match=words):
+    with pytest.raises(ss.FederatedError, match=words):
         ss.update(store, key=key, **GAUSSIAN)
 
 
@@ -321,9 +323,9 @@ def test_sums_that_cannot_be_kept_are_refused_before_anything_is_spent(people, s
     with pytest.raises(ss.PlanError, match="cannot be kept"):
         ss.release(people, keep=store, key=key, method=ss.methods.Paper(features=9), **settings)
     store.write_text("something else")
-    with pytest.raises(ss.StudyError, match="exists already"):
+    with pytest.raises(ss.FederatedError, match="exists already"):
         ss.release(people, keep=store, key=key, **settings)
-    with pytest.raises(ss.StudyError, match="There is no key"):
+    with pytest.raises(ss.FederatedError, match="There is no key"):
         ss.release(people, keep=tmp_path / "x.sums", key=tmp_path / "none.key", **settings)
     assert not file.charges
     assert store.read_text() == "something else"
@@ -333,7 +335,7 @@ def test_a_release_is_not_lost_if_its_sums_cannot_be_kept(people, schema, store,
     from smoothsynth.private.sites import store as stores
 
     def full(*_args, **_kwargs):
-        raise ss.StudyError("the disk is full")
+        raise ss.FederatedError("the disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr(stores, "write_new", full)

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
     from smoothsynth.pipeline.release import Release
     from smoothsynth.queries.measurement import NoisyMoments
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
 
     Array = NDArray[np.float64]
 
 
 class BentTable:
-    """The same of points that a view bends and does not cut: column by column, as far as they were asked for."""
+    """The same of points that a transformation bends and does not cut: column by column, as far as they were asked for."""
 
-    def __init__(self, points: Array, view: View) -> None:
-        self._points, self._view = points, view
+    def __init__(self, points: Array, transformation: Transformation) -> None:
+        self._points, self._view = points, transformation
         self._known: dict[int, Factors] = {}
 
     def of(self, coordinate: int, number: int) -> Array:
@@ -56,7 +56,7 @@ class BentTable:
 
 
 def feature_values(feature: Feature, table: Factors) -> Array:
-    """Return one feature at points that are already seen through its view."""
+    """Return one feature at points that are already seen through its transformation."""
     terms = (reduce(np.multiply, [table.of(c, k) for c, k in term]) for term in feature.terms)
     return np.asarray(sum(terms) / len(feature.terms))
 
@@ -67,7 +67,7 @@ _ROWS = 8192
 _LEAST_VARIANCE = 1e-4
 
 
-def pair_strangeness(stages: Sequence[Stage], points: Array) -> dict[frozenset[int], float]:
+def pair_strangeness(stages: Sequence[Round], points: Array) -> dict[frozenset[int], float]:
     """Return, for each pair of coordinates with released products of waves, how strange other functions of them may be.
 
         D^2 = max(mean of (r - e)^2 / v, mean of s^2 / v)
@@ -78,11 +78,11 @@ def pair_strangeness(stages: Sequence[Stage], points: Array) -> dict[frozenset[i
     """
     found: dict[frozenset[int], list[tuple[float, float]]] = {}
     for stage in stages:
-        view = stage.noisy.measurement.view
-        if view is None or not view.family.between_pairs:
+        transformation = stage.noisy.measurement.transformation
+        if transformation is None or not transformation.family.between_pairs:
             continue
         few = np.linspace(0, len(points) - 1, min(_ROWS, len(points))).astype(np.intp)
-        waves = view.of(set_in_copula(points[few]))
+        waves = transformation.of(set_in_copula(points[few]))
         own, expected = waves.mean(axis=0), np.atleast_2d(np.cov(waves.T, bias=True))
         variances = np.maximum(np.diag(expected), _LEAST_VARIANCE)
         released = {
@@ -135,7 +135,7 @@ _MOST_KEPT, MOST_SETS = 4, 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stage:
+class Round:
     """One measurement with its released values and the deviations of their noise, computed once.
 
     `features` have coordinates of the schema: a factor (c, k) is T_k, the k-th soft count or the k-th wave of coordinate c.
@@ -147,7 +147,7 @@ class Stage:
     deviations: Array
 
     @classmethod
-    def of(cls, noisy: NoisyMoments) -> Stage:
+    def of(cls, noisy: NoisyMoments) -> Round:
         """Compute values and deviations, which takes longer than a question may."""
         features = tuple(map(by_coordinates, noisy.features) if _waved(noisy) else noisy.features)
         return cls(noisy, features, noisy.values, noisy.deviations)
@@ -176,13 +176,13 @@ class Knowledge:
     def __init__(self, release: Release) -> None:
         self.release = release
         self.points = release.unit_rows()
-        self.stages = tuple(map(Stage.of, release.moments))
+        self.stages = tuple(map(Round.of, release.moments))
         self.index = _by_columns(self.stages)
         self.blur = BLUR * mean_uncertainties(self.stages, self.points.shape[1])
         self.surprise = joint_surprise(self.stages)
         self.strangeness = pair_strangeness(self.stages, self.points)
         self.rows = self._test_rows()
-        self._views: dict[tuple[int, bool], Array] = {}
+        self._transformations: dict[tuple[int, bool], Array] = {}
         self._tables: dict[int, Factors] = {}
         self._gaps: dict[tuple[int, int], float] = {}
         self._seen: dict[frozenset[int], Seen] = {}
@@ -222,16 +222,16 @@ class Knowledge:
 
     def _table(self, stage: int, *, tested: bool) -> Factors:
         measurement = self.release.moments[stage].measurement
-        if measurement.view is not None and measurement.family.alone:
-            return BentTable(self.rows if tested else self.points, measurement.view)
-        return measurement.family.basis.factors(self.view(stage, tested=tested))
+        if measurement.transformation is not None and measurement.family.alone:
+            return BentTable(self.rows if tested else self.points, measurement.transformation)
+        return measurement.family.basis.factors(self.seen_rows(stage, tested=tested))
 
-    def view(self, stage: int, *, tested: bool) -> Array:
+    def seen_rows(self, stage: int, *, tested: bool) -> Array:
         """Return the test rows, or the synthetic ones, as a stage sees them."""
-        if (stage, tested) not in self._views:
+        if (stage, tested) not in self._transformations:
             measurement = self.release.moments[stage].measurement
-            self._views[stage, tested] = measurement.seen(self.rows if tested else self.points)
-        return self._views[stage, tested]
+            self._transformations[stage, tested] = measurement.seen(self.rows if tested else self.points)
+        return self._transformations[stage, tested]
 
     def _test_rows(self) -> Array:
         draw, known = generator(0), len(self.points)
@@ -270,7 +270,7 @@ def knowledge_of(release: Release) -> Knowledge:
     return found
 
 
-def mean_uncertainties(stages: Sequence[Stage], dimensions: int) -> Array:
+def mean_uncertainties(stages: Sequence[Round], dimensions: int) -> Array:
     """Return how uncertain the mean of each column is after its own moments, in units of the cube.
 
     min over c of   c' N c + VAGUE^2 E (x - c . phi(x))^2,     x flat on [-1, 1],   N the noise variances
@@ -285,7 +285,7 @@ def mean_uncertainties(stages: Sequence[Stage], dimensions: int) -> Array:
     return result
 
 
-def joint_surprise(stages: Sequence[Stage]) -> float | None:
+def joint_surprise(stages: Sequence[Round]) -> float | None:
     """Return how wrong the model was about the lengths of rows before they were measured, or None if they were not.
 
         J^2 = mean over k <= 4 of 2 (b_k^2 - s_k^2),      b_k the noisy cosines of the rank of a length, s_k their noise
@@ -302,27 +302,30 @@ def _waved(noisy: NoisyMoments) -> bool:
     return noisy.measurement.family.between_pairs
 
 
-def _of_lengths(stage: Stage) -> bool:
+def _of_lengths(stage: Round) -> bool:
     return stage.noisy.measurement.family == RowNorms()
 
 
-def single_features(stages: Sequence[Stage], column: int, x: Array) -> Iterator[tuple[Array, float, float]]:
+def single_features(stages: Sequence[Round], column: int, x: Array) -> Iterator[tuple[Array, float, float]]:
     """Yield values at x, noise variance and released value of every moment of one coordinate that depends on nothing else."""
     return features_of(stages, (column,), x[:, None])
 
 
 def features_of(
-    stages: Sequence[Stage], coordinates: Sequence[int], points: Array
+    stages: Sequence[Round], coordinates: Sequence[int], points: Array
 ) -> Iterator[tuple[Array, float, float]]:
     """Yield the same for a few coordinates, at points that have only those."""
     place = {c: number for number, c in enumerate(coordinates)}
     for stage in stages:
-        view, family = stage.noisy.measurement.view, stage.noisy.measurement.family
+        transformation, family = stage.noisy.measurement.transformation, stage.noisy.measurement.family
         if not (family.own_coordinates and family.alone):
             continue
         bent = points
-        if view is not None:
-            bent = np.stack([view.bend(c, np.rint(points[:, i] * LATTICE)) for c, i in place.items()], axis=1) / LATTICE
+        if transformation is not None:
+            bent = (
+                np.stack([transformation.bend(c, np.rint(points[:, i] * LATTICE)) for c, i in place.items()], axis=1)
+                / LATTICE
+            )
         table = family.basis.factors(bent)
         for feature, value, deviation in zip(stage.features, stage.values, stage.deviations, strict=True):
             if all(c in place for term in feature.terms for c, _ in term):
@@ -339,7 +342,7 @@ def posterior_deviations(matrix: Array, variances: Array, targets: Array) -> Arr
     return np.asarray(np.sqrt(np.maximum(left, 0.0)))
 
 
-def _by_columns(stages: Sequence[Stage]) -> dict[frozenset[int], list[tuple[int, int]]]:
+def _by_columns(stages: Sequence[Round]) -> dict[frozenset[int], list[tuple[int, int]]]:
     """Sort the places (stage, number) of all features by the columns that they look at; lengths look at all of them.
 
     Waves of one column are left out: its counts tell more, and rows are not fitted to its waves.

@@ -23,7 +23,7 @@ from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import WAVES, pooled, tensor, term_feature, total_degree
 from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import Measurement, charge_for, whole_weights
-from smoothsynth.queries.transformation import View, knot_places
+from smoothsynth.queries.transformation import Transformation, knot_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,14 +170,21 @@ def _laplace_cases() -> list[Case]:
         _worst("tensor of degrees 0, 1, 2", tensor(3, 2)),
         _worst("pooled T_2 of 3 columns", (pooled(2, range(3)),), dimensions=3),
         _worst("a mean, 2 rows a person", _means(1), dimensions=1, rows_per_person=2),
-        _worst("8 soft counts of a column", _COUNTS, dimensions=1, view=View.straight(1, RankHistogram(8))),
+        _worst(
+            "8 soft counts of a column",
+            _COUNTS,
+            dimensions=1,
+            transformation=Transformation.straight(1, RankHistogram(8)),
+        ),
     ]
 
 
 def _cube_cases() -> list[Case]:
     means = Measurement("3 means", _means(3), "cube", epsilon=EPSILON)
     lengths = tuple(term_feature((0, k)) for k in (1, 2, 3))
-    seen = Measurement("3 cosines of lengths", lengths, "cube", EPSILON, view=View.straight(1, RowNorms()))
+    seen = Measurement(
+        "3 cosines of lengths", lengths, "cube", EPSILON, transformation=Transformation.straight(1, RowNorms())
+    )
     lowest, far, nothing = (-EDGE,) * 3, (1e300, math.inf, 40.0), (math.nan,) * 3
     return [
         measurement_case(means, worst_pair(means, 3)),
@@ -189,15 +196,20 @@ def _cube_cases() -> list[Case]:
 
 
 # Knots that spread the middle, and rows cut to length 1: what a second round of a design does.
-_SHORT = View.from_values(np.tile(np.sin(knot_places() * math.pi / 2), (2, 1)), ClippedSecondMoments(1.0))
+_SHORT = Transformation.from_values(np.tile(np.sin(knot_places() * math.pi / 2), (2, 1)), ClippedSecondMoments(1.0))
 
 
 def _ball_cases() -> list[Case]:
     half = math.sqrt(0.125)
     weights = (1, 1, half, 1, half)
     return [
-        _worst("all of degree 2, short rows", total_degree(2, 2), "ball", weights=weights, view=_SHORT),
-        _worst("waves of 2 columns and their products", _WAVES, "ball", view=View.straight(2, PairwiseFourier())),
+        _worst("all of degree 2, short rows", total_degree(2, 2), "ball", weights=weights, transformation=_SHORT),
+        _worst(
+            "waves of 2 columns and their products",
+            _WAVES,
+            "ball",
+            transformation=Transformation.straight(2, PairwiseFourier()),
+        ),
     ]
 
 
@@ -211,7 +223,7 @@ def _gaussian_cases() -> list[Case]:
             total_degree(2, 2),
             "discrete gaussian",
             weights=(1, 1, half, 1, half),
-            view=_SHORT,
+            transformation=_SHORT,
         ),
         _worst(
             "8 soft counts of a column",
@@ -219,14 +231,14 @@ def _gaussian_cases() -> list[Case]:
             "discrete gaussian",
             dimensions=1,
             weights=(1,) * len(_COUNTS),
-            view=View.straight(1, RankHistogram(len(_COUNTS))),
+            transformation=Transformation.straight(1, RankHistogram(len(_COUNTS))),
         ),
         _worst(
             "waves of 2 columns and their products",
             _WAVES,
             "discrete gaussian",
             weights=(1,) * len(_WAVES),
-            view=View.straight(2, PairwiseFourier()),
+            transformation=Transformation.straight(2, PairwiseFourier()),
         ),
     ]
 

@@ -168,8 +168,8 @@ def release_reach(release: Release, here: Array, there: Array) -> float | None:
     charges = [noisy.measurement.charge() for noisy in release.moments]
     if release.subspace is not None or any(charge.epsilon is None for charge in charges):
         return None
-    if any(noisy.measurement.view is not None for noisy in release.moments):
-        # A view is made of what was released before: it is another one at each trial.
+    if any(noisy.measurement.transformation is not None for noisy in release.moments):
+        # A transformation is made of what was released before: it is another one at each trial.
         return None
     pairs = [(sums(noisy.measurement, here), sums(noisy.measurement, there)) for noisy in release.moments]
     return sum(distance(*pair, charge=charge) for pair, charge in zip(pairs, charges, strict=True))

@@ -47,8 +47,8 @@ from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import WAVES, term_feature
 from smoothsynth.queries.families import PairwiseFourier
 from smoothsynth.queries.measurement import Measurement, charge_for
-from smoothsynth.queries.selection import PRODUCTS, PairChoice
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.selection import PRODUCTS, PairSelection
+from smoothsynth.queries.transformation import Transformation
 from smoothsynth.schema import Category, Number, Schema
 
 if TYPE_CHECKING:
@@ -186,13 +186,13 @@ def choice_case(tables: Pair) -> Case:
         for a in range(WAVES)
         for b in range(WAVES)
     )
-    choice = PairChoice(1, choosing, expected=np.zeros((3 * WAVES, 3 * WAVES), dtype=np.int64))
+    choice = PairSelection(1, choosing, expected=np.zeros((3 * WAVES, 3 * WAVES), dtype=np.int64))
     measurement = Measurement(
         "a chosen pair of 3 columns",
         features,
         "discrete gaussian",
         multiplier=measuring,
-        view=View.straight(3, PairwiseFourier()),
+        transformation=Transformation.straight(3, PairwiseFourier()),
         choice=choice,
     )
     opened = tuple(open_table(tables.arrow(side), tables.schema) for side in (0, 1))

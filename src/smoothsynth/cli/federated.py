@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from smoothsynth.errors import StudyError
+from smoothsynth.errors import FederatedError
 from smoothsynth.pipeline.terminal import in_words, progress_bar, say
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def add(
     state = verbs.status(folder)
     last = state.round is None or state.round == state.rounds
     if last and output is None:
-        raise StudyError("This is the last round: name the release folder to write with -o. Nothing was added.")
+        raise FederatedError("This is the last round: name the release folder to write with -o. Nothing was added.")
     with progress_bar(quiet=quiet) as progress:
         if not last or output is None:
             made = verbs.add(folder, files or (), key=key, ledger=ledger, progress=progress)
@@ -220,11 +220,11 @@ def _sites(options: list[str]) -> dict[str, Site]:
         name, _, rest = option.partition("=")
         rows, _, key = rest.partition(",")
         if not (name and key and rows.isdecimal()):
-            raise StudyError(
+            raise FederatedError(
                 f"A site must be given as NAME=ROWS,PUBFILE (such as north=1200,north.pub), not {option!r:.80}."
             )
         if name in found:
-            raise StudyError(f"Site {name} is named twice. Each site has one name, one number of rows and one key.")
+            raise FederatedError(f"Site {name} is named twice. Each site has one name, one number of rows and one key.")
         found[name] = Site(int(rows), key)
     return found
 
@@ -271,7 +271,7 @@ def update(
         say(str(update_cost(store, **budget)))
         return
     if output is None:
-        raise StudyError("Name the release folder to write with -o (or say --cost to see only what it would cost).")
+        raise FederatedError("Name the release folder to write with -o (or say --cost to see only what it would cost).")
     with write_whole(output) as place:
         with progress_bar(quiet=quiet) as progress:
             made = make_update(

@@ -44,8 +44,8 @@ def verify(folder: FolderArgument, as_json: JsonOption = False) -> None:
     """Check a release that somebody gave you, without trusting it.
 
     Files and their hashes; rows against the schema; every sensitivity, noise scale and cost computed again from what was
-    measured, and added up in two ways; the promise against its figures; moments against rows; and whether views and rows
-    follow from the released numbers alone. The exit code is 3 if anything is refuted.
+    measured, and added up in two ways; the promise against its figures; moments against rows; and whether transformations
+    and rows follow from the released numbers alone. The exit code is 3 if anything is refuted.
 
     Example:  **smoothsynth verify out/**
     """

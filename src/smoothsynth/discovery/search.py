@@ -115,7 +115,7 @@ def _counting(schema: Schema, noise: Measurement) -> Measurement:
         noise,
         features=tuple(term_feature((c, 1)) for c in range(schema.dimensions)),
         weights=(),
-        view=None,
+        transformation=None,
         exclusive=schema.exclusive,
         binary=schema.binary,
     )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsynth._runtime import VERSION
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import Ledger
-from smoothsynth.errors import PlanError, SmoothsynthError, StudyError
+from smoothsynth.errors import FederatedError, PlanError, SmoothsynthError
 from smoothsynth.methods import Paper
 from smoothsynth.methods.options import chosen_method, facts_of, from_facts
 from smoothsynth.pipeline.plan import Plan, plan
@@ -89,7 +89,7 @@ def read_study(folder: str | Path) -> Study:
     """Read the study from its first request."""
     first = request_path(folder, 1)
     if not first.is_file():
-        raise StudyError(f"{folder} is not the folder of a study: it has no request-1.json. Make one with: start.")
+        raise FederatedError(f"{folder} is not the folder of a study: it has no request-1.json. Make one with: start.")
     return read_request(first).study
 
 
@@ -100,7 +100,9 @@ def read_moments(folder: str | Path) -> list[NoisyMoments]:
         try:
             found.append(NoisyMoments.from_dict(read_json(path)))
         except (SmoothsynthError, KeyError, TypeError, ValueError, AttributeError):
-            raise StudyError(f"{path} is damaged. Put back a copy: drawing the noise again would cost again.") from None
+            raise FederatedError(
+                f"{path} is damaged. Put back a copy: drawing the noise again would cost again."
+            ) from None
     return found
 
 
@@ -113,16 +115,18 @@ def write_moments(folder: str | Path, noisy: NoisyMoments, *, number: int) -> No
     """Write what a round released, once."""
     try:
         write_new(_moments_path(folder, number), json.dumps(noisy.as_dict()) + "\n", private=False)
-    except StudyError as error:
-        raise StudyError(f"The noise of round {number} was drawn and is lost, so its cost is spent: {error}") from None
+    except FederatedError as error:
+        raise FederatedError(
+            f"The noise of round {number} was drawn and is lost, so its cost is spent: {error}"
+        ) from None
 
 
 def check_planned(request: Request) -> None:
-    """Refuse a request for other features than the plan of its study has in that round; only the view is open."""
+    """Refuse a request for other features than the plan of its study has in that round; only the transformation is open."""
     planned = _planned(request.study).measurements[request.round - 1]
-    names = [field.name for field in fields(planned) if field.compare and field.name != "view"]
+    names = [field.name for field in fields(planned) if field.compare and field.name != "transformation"]
     if any(getattr(request.measurement, name) != getattr(planned, name) for name in names):
-        raise StudyError(
+        raise FederatedError(
             f"Round {request.round} asks for other features, or other noise, than the plan of the study. Do not answer it; "
             "ask the coordinator."
         )
@@ -131,7 +135,7 @@ def check_planned(request: Request) -> None:
 def _planned(study: Study) -> Plan:
     planned = plan_of(study)
     if planned.charges != study.charges:
-        raise StudyError(
+        raise FederatedError(
             f"The study was started with smoothsynth {study.version}, which plans otherwise than this version. Finish it "
             "with that one."
         )
@@ -285,7 +289,7 @@ def add(
     if not rounds.done and request_path(folder, len(rounds.moments) + 1).exists():
         rounds = _add_round(folder, rounds, study, files=files, key=own, ledger=ledger)
     elif rounds.done and files:
-        raise StudyError("All rounds of this study are done. Call add without files to get the release.")
+        raise FederatedError("All rounds of this study are done. Call add without files to get the release.")
     if not rounds.done:
         return _ask(folder, study, rounds, key=own)
     spent = [charge for noisy in rounds.moments for charge in noisy.measurement.charges]
@@ -322,7 +326,7 @@ def _ask(folder: str | Path, study: Study, rounds: Rounds, *, key: Key) -> Path:
     if measurement is None:
         raise AssertionError("all rounds are done")
     if key.public != study.coordinator:
-        raise StudyError(
+        raise FederatedError(
             "Your key is not that of this study's coordinator. Name the key that the study was started with."
         )
     path = request_path(folder, number)
@@ -352,20 +356,20 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         empty = not any(folder.iterdir())
     except OSError as error:
-        raise StudyError(f"The folder {folder} cannot be made: {error.strerror}. Choose another.") from None
+        raise FederatedError(f"The folder {folder} cannot be made: {error.strerror}. Choose another.") from None
     if not empty:
-        raise StudyError(f"{folder} is not empty. A study gets a new folder: choose another name.")
+        raise FederatedError(f"{folder} is not empty. A study gets a new folder: choose another name.")
 
 
 def _check_schema(own: Schema, asked: Schema) -> None:
     if own.names != asked.names:
-        raise StudyError(
+        raise FederatedError(
             "The study is about other columns than your schema, or in another order. Agree on one schema file with the "
             "coordinator."
         )
     for name in own.names:
         if own.columns[name] != asked.columns[name]:
-            raise StudyError(
+            raise FederatedError(
                 f"The study describes column {name!r} otherwise than your schema. Agree on one schema file with the "
                 "coordinator."
             )

@@ -240,7 +240,7 @@ class Priced:
     exact: bool = True
 
 
-class Columns(Protocol):
+class Marginals(Protocol):
     """Candidates as the column generation sees them: their features on demand, and the best for a dual."""
 
     @property
@@ -271,7 +271,7 @@ class Generated:
 
 
 def generate_columns(
-    columns: Columns, target: Array, *, tolerance: float, progress: Progress | None = None
+    columns: Marginals, target: Array, *, tolerance: float, progress: Progress | None = None
 ) -> Generated:
     """Minimise |W'u - b|_1 over all candidates until optimum - bound <= tolerance * max(1, optimum)."""
     working = _first_candidates(columns, target)
@@ -303,7 +303,7 @@ def generate_columns(
     return Generated(working[kept], answer.weights[kept], answer.dual, optimum, bound, converged=converged, steps=steps)
 
 
-def _first_candidates(columns: Columns, target: Array) -> Indices:
+def _first_candidates(columns: Marginals, target: Array) -> Indices:
     """Half the first candidates lie far out in the direction of the target, half are spread over all of them."""
     size = 3 * len(target) if len(target) >= _INTERIOR_FROM else len(target) + 20
     if columns.count <= size:
@@ -314,7 +314,7 @@ def _first_candidates(columns: Columns, target: Array) -> Indices:
 
 
 def _sift(
-    columns: Columns, target: Array, *, working: Indices, progress: Progress | None
+    columns: Marginals, target: Array, *, working: Indices, progress: Progress | None
 ) -> tuple[Indices, InteriorPoint, int]:
     """Find a working set whose interior solution violates no cut, or hardly: the start, not yet the answer."""
     gap, step = np.inf, 0
@@ -335,7 +335,7 @@ def _sift(
         working = np.concatenate([working[_worth_keeping(point, working, most=max(1000, 4 * len(target)))], fresh])
 
 
-def _one_of_many(columns: Columns, target: Array, *, working: Indices, point: InteriorPoint) -> InteriorPoint:
+def _one_of_many(columns: Marginals, target: Array, *, working: Indices, point: InteriorPoint) -> InteriorPoint:
     """Move to a vertex if the optimum is a whole face, as it is where the target can be attained exactly.
 
     From the middle of a face the simplex method is slow. A small generic cost on the weights makes the optimum

@@ -44,7 +44,7 @@ from smoothsynth.methods.layout import (
 from smoothsynth.queries.bases import pooled
 from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, whole_weights
-from smoothsynth.queries.selection import PairChoice
+from smoothsynth.queries.selection import PairSelection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from smoothsynth.accounting.charges import Budget
     from smoothsynth.methods.layout import Focus, Shape
     from smoothsynth.queries.bases import Feature
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
 
 
 # A weight for T_2 beside x that costs nothing: (x_i, v T_2(x_i)) has L2 sensitivity 2 sqrt(d) for every
@@ -103,7 +103,11 @@ def gaussian_rounds(
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
     def measured(
-        name: str, purpose: str, features: Sequence[Feature], weights: Sequence[float], view: View | None
+        name: str,
+        purpose: str,
+        features: Sequence[Feature],
+        weights: Sequence[float],
+        transformation: Transformation | None,
     ) -> Measurement:
         return Measurement(
             purpose=purpose,
@@ -112,8 +116,8 @@ def gaussian_rounds(
             multiplier=multipliers[name],
             weights=whole_weights(weights),
             rows_per_person=rows_per_person,
-            view=view,
-            **(shape.facts() if view is None or view.family.alone else {}),
+            transformation=transformation,
+            **(shape.facts() if transformation is None or transformation.family.alone else {}),
         )
 
     values, marks = len(shape.values), len(shape.marks)
@@ -161,8 +165,8 @@ def selection_rounds(shape: Shape, count: int, multiplier: float, *, rows_per_pe
             mechanism="discrete gaussian",
             multiplier=part,
             rows_per_person=rows_per_person,
-            view=shape.straight(PairwiseFourier()),
-            choice=PairChoice(own, part, rows_per_person),
+            transformation=shape.straight(PairwiseFourier()),
+            choice=PairSelection(own, part, rows_per_person),
             **shape.facts(),
         )
         for own, part in zip(counts, choosing, strict=True)
@@ -213,7 +217,7 @@ LENGTH_DEGREES = 3
 FEWEST_DEGREES, MOST_DEGREES, ROUGHNESS = 3, 24, 0.2
 # From so many cosines of ranks on, soft counts are taken instead: noise grows with the number of cosines, but only with the
 # root of the number of counts that cosines are made of.
-MANY_DEGREES, COUNTS, MOST_COUNTS = 5, 4.5, 96
+MANY_DEGREES, COUNTS, MOST_CELLS = 5, 4.5, 96
 # Ranks, lengths and pairs are bought only if their noise stays below.
 MOST_RANK_NOISE, MOST_LENGTH_NOISE, MOST_PAIR_NOISE = 0.2, 0.25, 0.065
 # Means need not be known better than this over sqrt(n), half of what chance makes of n rows: up to two thirds of what
@@ -246,7 +250,7 @@ def pure_rounds(
         name: str,
         purpose: str,
         features: Sequence[Feature],
-        view: View | None = None,
+        transformation: Transformation | None = None,
         *,
         weights: Sequence[float] = (),
         mechanism: str = "cube",
@@ -258,8 +262,8 @@ def pure_rounds(
             epsilon=epsilons[name],
             weights=whole_weights(weights) if weights else (),
             rows_per_person=rows_per_person,
-            view=view,
-            **(shape.facts() if view is None or view.family.between_pairs else {}),
+            transformation=transformation,
+            **(shape.facts() if transformation is None or transformation.family.between_pairs else {}),
         )
 
     means, weights = shape.moments(1), [1.0] * len(shape.values) + [PURE_MARK_WEIGHT] * len(shape.marks)
@@ -280,14 +284,14 @@ def pure_rounds(
     if "pairs" in shares:
         pairs = shape.pairs()
         weights = pair_weights(pairs, MEAN_WEIGHT * math.sqrt(d))
-        view = shape.straight(ClippedSecondMoments(1.0))
-        rounds.append(measured("pairs", PAIRS, pairs, view, weights=weights, mechanism="ball"))
+        transformation = shape.straight(ClippedSecondMoments(1.0))
+        rounds.append(measured("pairs", PAIRS, pairs, transformation, weights=weights, mechanism="ball"))
     if "lengths" in shares:
-        purpose, view = LENGTHS.format(LENGTH_DEGREES), shape.straight(RowNorms())
-        rounds.append(measured("lengths", purpose, cosines_of_length(LENGTH_DEGREES), view))
+        purpose, transformation = LENGTHS.format(LENGTH_DEGREES), shape.straight(RowNorms())
+        rounds.append(measured("lengths", purpose, cosines_of_length(LENGTH_DEGREES), transformation))
     if "waves" in shares:
-        waves, view = shape.waves(), shape.straight(PairwiseFourier())
-        rounds.append(measured("waves", WAVED, waves, view, mechanism="ball"))
+        waves, transformation = shape.waves(), shape.straight(PairwiseFourier())
+        rounds.append(measured("waves", WAVED, waves, transformation, mechanism="ball"))
     return rounds
 
 
@@ -344,4 +348,4 @@ def _rank_counts(values: int, people: float, epsilon: float) -> int:
     sqrt(B / 2)  times that of a count.
     """
     noise = 2.0 * math.sqrt(2.0) * values / (people * epsilon)
-    return math.floor(min(MOST_COUNTS, COUNTS * noise ** (-1 / 3)))
+    return math.floor(min(MOST_CELLS, COUNTS * noise ** (-1 / 3)))

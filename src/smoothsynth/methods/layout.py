@@ -24,7 +24,7 @@ from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import WAVES, lowest, pooled, tensor, term_feature
 from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, QueryFamily, RankHistogram, RowNorms
 from smoothsynth.queries.selection import PRODUCTS
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.transformation import Transformation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,9 +139,9 @@ class Shape:
         possible = self.free and 2 <= columns <= MOST_WAVED and self.dimensions <= MOST_COUNTED
         return columns if possible else 0
 
-    def straight(self, family: QueryFamily) -> View:
-        """Return the view that bends nothing: what a plan knows before the first release."""
-        return View.straight(self.dimensions, family)
+    def straight(self, family: QueryFamily) -> Transformation:
+        """Return the transformation that bends nothing: what a plan knows before the first release."""
+        return Transformation.straight(self.dimensions, family)
 
 
 def with_waves(shares: dict[str, float], lean: Focus, noise: float, *, power: float) -> dict[str, float]:
@@ -169,7 +169,7 @@ def count_of_chosen(shape: Shape, rows: float, multiplier: float) -> int:
 
 
 def cosines_of_length(degrees: int) -> list[Feature]:
-    """Return cosines of the one coordinate of a pooled view."""
+    """Return cosines of the one coordinate of a pooled transformation."""
     return [term_feature((0, k)) for k in range(1, degrees + 1)]
 
 
@@ -213,7 +213,7 @@ class Design:
     @property
     def adaptive(self) -> bool:
         """Whether a model has to learn from each release, for the rows or for how the next one looks at them."""
-        return self.modelled or any(measurement.view is not None for measurement in self.measurements)
+        return self.modelled or any(measurement.transformation is not None for measurement in self.measurements)
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -301,13 +301,13 @@ def with_shares(own: str, shape: Shape) -> str:
 
 def purpose_of(measured: Measurement, schema: Schema, *, method: str) -> str | None:
     """Return the purpose that a plan of this method gives a measurement; None if no plan measures such features."""
-    features, view = measured.features, measured.view
+    features, transformation = measured.features, measured.transformation
     if method == "paper":
-        return _of_paper(features, schema.dimensions) if view is None else None
+        return _of_paper(features, schema.dimensions) if transformation is None else None
     shape = Shape.of(schema)
-    if view is None:
+    if transformation is None:
         return _of_first(features, shape)
-    return _of_family(view.family, features, shape)
+    return _of_family(transformation.family, features, shape)
 
 
 def _of_family(family: QueryFamily, features: Features, shape: Shape) -> str | None:

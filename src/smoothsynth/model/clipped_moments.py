@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.model.copula import CutMoments
-    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.marginals import Marginals
     from smoothsynth.model.norm_resampling import Stretch
     from smoothsynth.model.scales import Known
     from smoothsynth.queries.measurement import NoisyMoments
@@ -52,8 +52,8 @@ _BEYOND_CHANCE = 2.5
 
 
 def hold_cut_moments(
-    columns: Columns, correlation: Array, lengths: NoisyMoments, stretch: Stretch, cut: CutMoments, *, known: Known
-) -> tuple[Columns, Array]:
+    columns: Marginals, correlation: Array, lengths: NoisyMoments, stretch: Stretch, cut: CutMoments, *, known: Known
+) -> tuple[Marginals, Array]:
     """Move columns and correlations until rows that have the released lengths have the moments of cut rows that were seen.
 
     The mean length of rows was right before, and is made so again.
@@ -75,13 +75,13 @@ def hold_cut_moments(
     return scaled(columns, lambda now: wanted - mean_square(now, values), known), correlation
 
 
-def simulated(columns: Columns, correlation: Array, stretch: Stretch) -> Array:
+def simulated(columns: Marginals, correlation: Array, stretch: Stretch) -> Array:
     """Draw scores of rows by which the model sees itself."""
     count = _SIMULATED if columns.limits is None else _SIMULATED_IN_LIMITS
     return stretch.drawn(count, columns, correlation, generator=seeded(5))
 
 
-def hold_pairs(chosen: Array, columns: Columns, cut: CutMoments) -> Array:
+def hold_pairs(chosen: Array, columns: Marginals, cut: CutMoments) -> Array:
     """Turn chosen scores until the rows placed by them have the pair moments that were seen, as far as noise let them be.
 
     Where both lengths and pairs are known well, and rows form clusters, no correlation of the scores to choose from gives
@@ -113,7 +113,7 @@ def hold_pairs(chosen: Array, columns: Columns, cut: CutMoments) -> Array:
     return np.asarray(chosen @ min(found, key=lambda one: one[0])[1])
 
 
-def lacking_pairs(rows: Array, columns: Columns, cut: CutMoments) -> Array:
+def lacking_pairs(rows: Array, columns: Marginals, cut: CutMoments) -> Array:
     """Return what rows lack in correlation of what was seen of pairs: what no copula could give them.
 
     Where three columns crowd on one value each in the same rows, their correlations may be none of three normal scores.
@@ -130,7 +130,7 @@ def lacking_pairs(rows: Array, columns: Columns, cut: CutMoments) -> Array:
     return np.where(np.abs(lacking) > noise, lacking, 0.0)
 
 
-def hold_whole_means(columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments) -> Columns:
+def hold_whole_means(columns: Marginals, low: Sequence[NoisyMoments], cut: CutMoments) -> Marginals:
     """Go back towards the means before the cut where it brought errors of its own, beyond noise and chance.
 
     The first release, which was not cut, tells the mean square of the errors: t^2 of the means before, b^2 of those now. If

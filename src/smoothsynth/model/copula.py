@@ -31,9 +31,9 @@ from smoothsynth.model.transformations import score_length, score_units
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.marginals import Marginals
     from smoothsynth.queries.measurement import NoisyMoments
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
 
     Array = NDArray[np.float64]
 
@@ -163,9 +163,9 @@ class Target:
 
 
 def unpack(noisy: NoisyMoments, length: float, *, known: Array) -> Seen:
-    """Turn moments of the view (in units of its length) into those of standardised rows."""
+    """Turn moments of the transformation (in units of its length) into those of standardised rows."""
     spread = length**2
-    d = len(noisy.measurement.view.knots) if noisy.measurement.view is not None else 1
+    d = len(noisy.measurement.transformation.knots) if noisy.measurement.transformation is not None else 1
     means, squares = np.zeros(d), np.zeros((d, d))
     noise = mean_noise = 0.0
     for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True):
@@ -237,16 +237,16 @@ _CLEAR = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CutMoments:
-    """Moments of rows through a view that cuts them, as released.
+    """Moments of rows through a transformation that cuts them, as released.
 
     `worth` is what a mean tells beside what was known `before`, from 0 to 1. In units of the cube: `units` are those of the
-    view, `noise` is that of the means, `before` are the model's means before.
-    In units of the view: `covariance`, what was `believed` of it off the diagonal, and `pair_noise`, the noise of a product;
-    it is `normal` or not. `loose` is the noise of the common scale of all variances, relative to it: rows that are cut tell
-    little of it.
+    transformation, `noise` is that of the means, `before` are the model's means before.
+    In units of the transformation: `covariance`, what was `believed` of it off the diagonal, and `pair_noise`, the noise of
+    a product; it is `normal` or not. `loose` is the noise of the common scale of all variances, relative to it: rows that
+    are cut tell little of it.
     """
 
-    view: View
+    transformation: Transformation
     means: Array
     worth: Array
     units: Array
@@ -258,33 +258,33 @@ class CutMoments:
     normal: bool
     loose: float
 
-    def length(self, columns: Columns) -> float:
+    def length(self, columns: Marginals) -> float:
         """Return the length to which rows were cut, in standard deviations of the columns."""
         return float(np.mean(self.units / columns.deviations()))
 
-    def missing_means(self, columns: Columns, rows: Array, weights: Array) -> Array:
+    def missing_means(self, columns: Marginals, rows: Array, weights: Array) -> Array:
         """Return by how much the means of columns are too small, of which these are weighted rows, in units of the cube.
 
         Cut rows lack `worth` of what was seen; for the rest, columns are to have the means that they had before.
         """
-        seen = self.units * (self.means - weights @ self.view.of(rows))
+        seen = self.units * (self.means - weights @ self.transformation.of(rows))
         return np.asarray(self.worth * seen + (1.0 - self.worth) * (self.before - columns.means()))
 
-    def wanted(self, columns: Columns, rows: Array, weights: Array, free: Array) -> Array:
-        """Return the covariance that weighted rows of these columns are to have through the view, off the diagonal.
+    def wanted(self, columns: Marginals, rows: Array, weights: Array, free: Array) -> Array:
+        """Return the covariance that weighted rows of these columns are to have through the transformation, off the diagonal.
 
         Rows that were chosen by their lengths have another one than was believed of pairs. With q the noise of a
         correlation, 1 / (1 + (q / _CLEAR)^2) of the way back is wanted: where pairs drown, the lengths know better, which
         turned rows would lose. Whatever else stands out of the noise is wanted too.
         """
-        _, _, covariance = _moments(self.view.of(rows), weights)
+        _, _, covariance = _moments(self.transformation.of(rows), weights)
         noise = self.pair_noise * self.length(columns) ** 2
         back = covariance + (self.believed - covariance) * free / (1.0 + (noise / _CLEAR) ** 2)
         return back + denoise((self.covariance - back) * free, self.pair_noise, normal=self.normal)
 
     def missing_correlation(self, wanted: Array, rows: Array, weights: Array, free: Array) -> Array:
-        """Return what weighted rows lack in correlation to have this covariance through the view."""
-        _, squares, covariance = _moments(self.view.of(rows), weights)
+        """Return what weighted rows lack in correlation to have this covariance through the transformation."""
+        _, squares, covariance = _moments(self.transformation.of(rows), weights)
         variances = np.maximum(np.diag(covariance), 1e-3 * squares.mean())
         return np.asarray((wanted - covariance) * free / np.sqrt(np.outer(variances, variances)))
 
@@ -293,18 +293,18 @@ class CutMoments:
 class Dependence:
     """What pairs tell: columns, their correlation, and the moments of cut rows that both were moved to."""
 
-    columns: Columns
+    columns: Marginals
     correlation: Array
     cut: CutMoments
 
 
-def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Dependence:
-    """Find columns and a correlation matrix whose rows, seen through the view, have the noisy moments.
+def learn_pairs(columns: Marginals, noisy: NoisyMoments, *, known: Array) -> Dependence:
+    """Find columns and a correlation matrix whose rows, seen through the transformation, have the noisy moments.
 
     `known` is the noise of each mean as it was released before: a better one is not given up for a worse one.
     """
-    view = noisy.measurement.view
-    if view is None:
+    transformation = noisy.measurement.transformation
+    if transformation is None:
         raise ValueError("pairs are measured through a view")
     length = score_length(columns, noisy.measurement, noisy.rows)
     units = score_units(columns, noisy.measurement, noisy.rows)
@@ -314,7 +314,7 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
     correlation = np.eye(columns.count)
     functions, first, second = standard_functions(columns)
     start, free = columns, free_pairs(columns)
-    rows = view.of(place(correlated(drawn, correlation), columns)) * length
+    rows = transformation.of(place(correlated(drawn, correlation), columns)) * length
     means, squares, covariance = _moments(rows)
     # Independent scores give uncorrelated rows, but for constraints, which tie columns by themselves.
     tied = covariance * free if columns.limits is not None else None
@@ -331,13 +331,13 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
         correlation = nearest_correlation(correlation + change * free)
         first, second = reachable(start, functions, first, second)
         columns = moved(start, functions, first, second)
-        rows = view.of(place(correlated(drawn, correlation), columns)) * length
+        rows = transformation.of(place(correlated(drawn, correlation), columns)) * length
         means, squares, covariance = _moments(rows)
     whole = float(np.mean(np.linalg.norm(rows, axis=1) < 0.999 * length))
     loose = math.sqrt(2.0 / columns.count) * seen.noise / max(whole, 0.05)
     units = length * units
     cut = CutMoments(
-        view,
+        transformation,
         seen.means / length,
         target.worth,
         units,
@@ -352,7 +352,7 @@ def learn_pairs(columns: Columns, noisy: NoisyMoments, *, known: Array) -> Depen
     return Dependence(columns, correlation, cut)
 
 
-def free_pairs(columns: Columns) -> Array:
+def free_pairs(columns: Marginals) -> Array:
     """Return 1 for pairs of coordinates whose dependence is to be learned, 0 within a category or a value and its mark."""
     free = 1.0 - np.eye(columns.count)
     for together in (*columns.groups.levels, *columns.groups.missing):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.marginals import Marginals
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.schema import Measure
@@ -54,7 +54,7 @@ _MOST_MISSING = 0.9
 _BEYOND_NOISE = 4.0
 
 
-def learn_shares(columns: Columns, released: Sequence[NoisyMoments]) -> Columns:
+def learn_shares(columns: Marginals, released: Sequence[NoisyMoments]) -> Marginals:
     """Set the shares of all levels and marks to their moments; levels add up to at most 1.
 
     Where they tell that some cells are no level of a category, rows may have none of it from then on.
@@ -79,7 +79,7 @@ def unmatched_shares(groups: Sequence[tuple[int, ...]], released: Sequence[Noisy
     return tuple(map(lacking, groups))
 
 
-def measured_shares(columns: Columns, released: Sequence[NoisyMoments]) -> dict[int, tuple[float, float]]:
+def measured_shares(columns: Marginals, released: Sequence[NoisyMoments]) -> dict[int, tuple[float, float]]:
     """Return the share of each level and mark that was released, weighted by 1/noise^2, and its noise."""
     return _shares_of(columns.groups.marks, released)
 
@@ -94,7 +94,7 @@ def _shares_of(marks: Sequence[int], released: Sequence[NoisyMoments]) -> dict[i
     return {mark: (float(b / a), float(a**-0.5)) for mark, (b, a) in sums.items() if a > 0.0}
 
 
-def hold_shares(columns: Columns, released: Sequence[NoisyMoments], *, cut_noise: Array) -> Columns:
+def hold_shares(columns: Marginals, released: Sequence[NoisyMoments], *, cut_noise: Array) -> Marginals:
     """Weigh shares as they were released against what rows that were cut to a length made of them.
 
     The latter have less noise where there are few rows, but an error of their own: what a cut takes of a level depends on
@@ -118,7 +118,7 @@ def hold_shares(columns: Columns, released: Sequence[NoisyMoments], *, cut_noise
     return _with_nearest(columns, dict(zip(marks, between.tolist(), strict=True)))
 
 
-def _with_nearest(columns: Columns, found: Mapping[int, float]) -> Columns:
+def _with_nearest(columns: Marginals, found: Mapping[int, float]) -> Marginals:
     """Set shares, those of the levels of a category to the nearest that can be."""
     shares = dict(found)
     for group, whole in zip(columns.groups.levels, columns.groups.whole, strict=True):
@@ -127,7 +127,7 @@ def _with_nearest(columns: Columns, found: Mapping[int, float]) -> Columns:
     return columns.with_shares(shares)
 
 
-def missing_share(columns: Columns, coordinate: int) -> float:
+def missing_share(columns: Marginals, coordinate: int) -> float:
     """Return the share of missing values of a coordinate, 0 if none can be missing."""
     shares = [columns.share(mark) for value, mark in columns.groups.missing if value == coordinate]
     return min(shares[0], _MOST_MISSING) if shares else 0.0
@@ -187,7 +187,7 @@ class _Low:
             self.there,
         )
 
-    def fit(self, columns: Columns, *, flatness: float) -> Columns:
+    def fit(self, columns: Marginals, *, flatness: float) -> Marginals:
         """Tilt densities until they have the moments."""
         return fit_independent(
             columns, self.features, self.values, self.deviations, there=self.there, flatness=flatness
@@ -200,7 +200,7 @@ class _Low:
         return replace(self, deviations=np.where(own, self.deviations * math.sqrt(d / (d - 1.0)), self.deviations))
 
 
-def learn_low(columns: Columns, low: Sequence[NoisyMoments]) -> Columns:
+def learn_low(columns: Marginals, low: Sequence[NoisyMoments]) -> Marginals:
     """Fit columns to all low moments that are sums over columns; levels and marks have their moments as shares."""
     columns = learn_shares(replace(columns, masses=columns.base, converged=True, steps=0), low)
     found = _low_of(columns, low)
@@ -216,7 +216,7 @@ def learn_low(columns: Columns, low: Sequence[NoisyMoments]) -> Columns:
     return replace(fitted, base=columns.base).with_shares(shares)
 
 
-def _low_of(columns: Columns, low: Sequence[NoisyMoments]) -> _Low | None:
+def _low_of(columns: Marginals, low: Sequence[NoisyMoments]) -> _Low | None:
     missing = np.array([missing_share(columns, c) for c in range(columns.count)])
     parts = [
         (feature, value - _centre(feature) * float(np.mean([missing[term[0][0]] for term in feature.terms])), deviation)
@@ -235,7 +235,7 @@ def _centre(feature: Feature) -> float:
     return math.cos(feature.degree * math.pi / 2.0)
 
 
-def first_moments(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
+def first_moments(columns: Marginals, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
     """Return T_1 and T_2 of each column of values as first released, and their noise, (coordinates, 2).
 
     The noise of marks, and of what was not released for single columns, is boundless.
@@ -252,13 +252,13 @@ def first_moments(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array,
     return moments, deviations
 
 
-def measured_means(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
+def measured_means(columns: Marginals, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
     """Return the means of values as first released, with their noise."""
     moments, deviations = first_moments(columns, low)
     return moments[:, 0], deviations[:, 0]
 
 
-def measured_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[float, float]:
+def measured_square(columns: Marginals, low: Sequence[NoisyMoments]) -> tuple[float, float]:
     """Return the mean of x^2 = (T_2 + 1)/2 over all columns of numbers, as first released, 0 where missing; and its noise."""
     found = _low_of(columns, low)
     if found is None or max(feature.degree for feature in found.features) < 2:
@@ -267,7 +267,7 @@ def measured_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[floa
     return (float(averages.values[-1]) + there) / 2.0, float(averages.deviations[-1]) / 2.0
 
 
-def pooled_mean_square(columns: Columns, low: Sequence[NoisyMoments]) -> tuple[float, float]:
+def pooled_mean_square(columns: Marginals, low: Sequence[NoisyMoments]) -> tuple[float, float]:
     """Return the mean square of a row, from the pooled T_2 = 2 t - 1 of values and the shares of marks, and its noise."""
     released = [noisy for noisy in low if noisy.features[0].pooled]
     if not released:
@@ -284,7 +284,7 @@ _EXACT, _UNKNOWN, _MOST = 1e-4, 1e3, 0.9999
 _FITTED = 1e-3
 
 
-def hold_public(columns: Columns, private_rows: int) -> Columns:
+def hold_public(columns: Marginals, private_rows: int) -> Marginals:
     """Tell columns how many private rows there are, and hold the moments that are public; without constraints, nothing.
 
     The tilted density is the nearest to what was learned, in KL, of those with the moments.
@@ -306,7 +306,7 @@ def hold_public(columns: Columns, private_rows: int) -> Columns:
 
 
 def _standard(
-    moment: PublicMoment, column: Measure, columns: Columns, coordinate: int, private_rows: int
+    moment: PublicMoment, column: Measure, columns: Marginals, coordinate: int, private_rows: int
 ) -> tuple[Array, float]:
     """Return x or x^2 on the cells of a column, and its known mean, both in half ranges from the middle."""
     own = from_unit(columns.places[coordinate], column) ** moment.power
@@ -322,7 +322,7 @@ def public_values(schema: Schema, noisy: NoisyMoments) -> tuple[Array, Array]:
     Only of columns without a transform and without missing cells: the moments of others are not those of the cube.
     """
     values, deviations = noisy.values.copy(), noisy.deviations.copy()
-    if schema.rules is None or noisy.measurement.view is not None:
+    if schema.rules is None or noisy.measurement.transformation is not None:
         return values, deviations
     for place, feature in enumerate(noisy.features):
         (coordinate, degree), *rest = feature.terms[0]

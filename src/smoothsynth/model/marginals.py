@@ -78,7 +78,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class Marginals:
     """Masses on cells, one line for each coordinate; lines with fewer cells are filled up with empty ones.
 
     `places` are the centres of the cells, `edges` their ends. In an `exact` line the places are the only values.
@@ -124,11 +124,11 @@ class Columns:
         found[list(self.groups.marks)] = 1.0
         return np.asarray(found)
 
-    def mixed(self, share: float) -> Columns:
+    def mixed(self, share: float) -> Marginals:
         """Return the densities with a share of the base mixed in, so that no place is impossible."""
         return replace(self, masses=(1.0 - share) * self.masses + share * self.base)
 
-    def with_cells_at(self, places: Mapping[int, Array]) -> Columns:
+    def with_cells_at(self, places: Mapping[int, Array]) -> Marginals:
         """Return the same densities on a finer grid: with a narrow cell at each of these places of some lines."""
         lines = []
         for c in range(self.count):
@@ -160,7 +160,7 @@ class Columns:
         """Return the probability that a mark is 1."""
         return float(self.masses[coordinate, 1])
 
-    def with_shares(self, shares: Mapping[int, float]) -> Columns:
+    def with_shares(self, shares: Mapping[int, float]) -> Marginals:
         """Return the columns with other probabilities of some marks, none of them 0 or 1; levels of a category add up."""
         chosen = {mark: float(np.clip(share, LEAST_SHARE, 1.0 - LEAST_SHARE)) for mark, share in shares.items()}
         for group, whole in zip(self.groups.levels, self.groups.whole, strict=True):
@@ -178,14 +178,14 @@ class Columns:
         return total / total[-1]
 
 
-def flat_columns(schema: Schema) -> Columns:
+def flat_marginals(schema: Schema) -> Marginals:
     """Return flat densities on the cells of each coordinate: the values it can take, or a fine grid."""
     fine = _fine_grid()
     lines = list(_lines(schema, fine))
     exact = np.array([len(line.places) < len(fine) for line in lines])
     groups = Groups(schema.exclusive, schema.whole, schema.missing)
     limits = None if schema.rules is None else Limits(schema)
-    return Columns(*_filled_up(lines), exact, groups, limits=limits)
+    return Marginals(*_filled_up(lines), exact, groups, limits=limits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,7 +242,7 @@ def _value_line(levels: Array | None, fine: Array) -> _Line:
     return _Line(places, edges, base, base)
 
 
-def tilt(columns: Columns, functions: Array, values: Array, scale: Array, *, base: Array | None = None) -> Columns:
+def tilt(columns: Marginals, functions: Array, values: Array, scale: Array, *, base: Array | None = None) -> Marginals:
     """Tilt the base (default: the current densities) until the means of the functions agree with `values`.
 
     functions: (coordinates, functions, cells); values and scale: (coordinates, functions).
@@ -332,8 +332,8 @@ def separable(feature: Feature) -> bool:
 
 
 def fit_independent(
-    columns: Columns, features: Sequence[Feature], values: Array, scale: Array, *, there: Array, flatness: float = 1.0
-) -> Columns:
+    columns: Marginals, features: Sequence[Feature], values: Array, scale: Array, *, there: Array, flatness: float = 1.0
+) -> Marginals:
     """Solve the dual above by Newton's method with a line search; the features must be separable.
 
     `there` is the share of rows that have a value, for each coordinate: the part of a moment that is due to its density.

@@ -10,7 +10,7 @@ The model of a table: columns, correlations, lengths of rows; what it learns fro
 
 Everything here is computed from public and released numbers, so that anyone who has a release can do it again.
 
-Learn from moments that were seen through the views of an earlier release.
+Learn from moments that were seen through the transformations of an earlier release.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from smoothsynth.model.marginal_moments import (
     measured_means,
     pooled_mean_square,
 )
-from smoothsynth.model.marginals import Columns, flat_columns, separable, tilt
+from smoothsynth.model.marginals import Marginals, flat_marginals, separable, tilt
 from smoothsynth.model.norm_resampling import Stretch, hold_lengths, needed_stretch
 from smoothsynth.model.rank_histogram import learn_ranks, rank_noise
 from smoothsynth.model.row_norms import choose_scores, expected_ranks, scale_to_lengths
@@ -41,7 +41,14 @@ from smoothsynth.model.sampling import correlated, generator, place, scores
 from smoothsynth.model.scale_posterior import settle_spreads
 from smoothsynth.model.scales import hold_square, known_so_far
 from smoothsynth.model.swapping import exchange
-from smoothsynth.model.transformations import length_view, rank_view, score_length, score_units, score_view, wave_view
+from smoothsynth.model.transformations import (
+    length_transformation,
+    rank_transformation,
+    score_length,
+    score_transformation,
+    score_units,
+    wave_transformation,
+)
 from smoothsynth.queries.bases import LATTICE
 from smoothsynth.queries.families import (
     ClippedSecondMoments,
@@ -58,7 +65,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.queries.families import QueryFamily
     from smoothsynth.queries.measurement import Measurement, NoisyMoments
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Schema
 
     Array = NDArray[np.float64]
@@ -70,7 +77,7 @@ _BEYOND_NOISE = 6.0
 _KEPT_FLAT = 1e-3
 
 
-def hold_first(columns: Columns, low: Sequence[NoisyMoments]) -> Columns:
+def hold_first(columns: Marginals, low: Sequence[NoisyMoments]) -> Marginals:
     """Tilt columns whose mean or mean square is further from the first release than noise explains, and no others.
 
     The moment that is off is moved to where it was released; the other stays where later stages have it.
@@ -96,7 +103,7 @@ _EXPECTED_ROWS = 4_096
 class Model:
     """What is known of a table so far."""
 
-    columns: Columns
+    columns: Marginals
     correlation: Array
     low: tuple[NoisyMoments, ...] = ()
     lengths: NoisyMoments | None = None
@@ -110,18 +117,18 @@ class Model:
         """What was released of whole rows and has shares of levels and marks in it."""
         return self.low if self.ranks is None else (*self.low, self.ranks)
 
-    def proposed(self, measurement: Measurement, rows: int) -> View | None:
-        """Return the view that a measurement shall use: what is known, and how much noise there will be."""
+    def proposed(self, measurement: Measurement, rows: int) -> Transformation | None:
+        """Return the transformation that a measurement shall use: what is known, and how much noise there will be."""
         return PROPOSALS[type(measurement.family)](self, measurement, rows)
 
     def offer(self, measurement: Measurement) -> Measurement:
         """Return a measurement that chooses pairs, with what rows of the model have of them; those known are left out."""
-        choice, view = measurement.choice, measurement.view
-        if choice is None or view is None:
+        choice, transformation = measurement.choice, measurement.transformation
+        if choice is None or transformation is None:
             return measurement
         known = {feature for noisy in self.waves for feature in noisy.features}
         left = tuple(feature for feature in measurement.features if feature not in known)
-        waves = view.of(self.rows(_EXPECTED_ROWS, generator=generator(0)))
+        waves = transformation.of(self.rows(_EXPECTED_ROWS, generator=generator(0)))
         expected = np.rint(waves.T @ waves * (LATTICE / len(waves))).astype(np.int64)
         return replace(measurement, features=left, weights=(), choice=replace(choice, expected=expected))
 
@@ -163,37 +170,38 @@ class Model:
 
 def empty_model(schema: Schema) -> Model:
     """Return the model that knows only the schema: flat, independent columns."""
-    columns = flat_columns(schema)
+    columns = flat_marginals(schema)
     return Model(columns, np.eye(columns.count))
 
 
 def update_through(model: Model, origin: Model, noisy: NoisyMoments) -> Model:
-    """Return the model after moments whose view was made of the model `origin`.
+    """Return the model after moments whose transformation was made of the model `origin`.
 
     Cosines of ranks are cos(k pi F(x)) with F of the columns of `origin`, so these columns are what is tilted. Scores and
-    lengths are compared with rows of the model seen through the view itself, whatever it was made of (docs/proofs/sites.md).
+    lengths are compared with rows of the model seen through the transformation itself, whatever it was made of
+    (docs/proofs/sites.md).
     """
     ranks = isinstance(noisy.measurement.family, RankHistogram)
     return (replace(model, columns=origin.columns) if ranks else model).update(noisy)
 
 
-def _propose_ranks(model: Model, measurement: Measurement, rows: int) -> View:
+def _propose_ranks(model: Model, measurement: Measurement, rows: int) -> Transformation:
     family = measurement.family
-    return rank_view(model.columns, family.cells if isinstance(family, RankHistogram) else None)
+    return rank_transformation(model.columns, family.cells if isinstance(family, RankHistogram) else None)
 
 
-def _propose_scores(model: Model, measurement: Measurement, rows: int) -> View:
+def _propose_scores(model: Model, measurement: Measurement, rows: int) -> Transformation:
     units = score_units(model.columns, measurement, rows) * score_length(model.columns, measurement, rows)
-    return score_view(model.columns, units)
+    return score_transformation(model.columns, units)
 
 
-def _propose_lengths(model: Model, measurement: Measurement, rows: int) -> View:
-    return length_view(expected_ranks(model.columns, model.correlation))
+def _propose_lengths(model: Model, measurement: Measurement, rows: int) -> Transformation:
+    return length_transformation(expected_ranks(model.columns, model.correlation))
 
 
-def _propose_waves(model: Model, measurement: Measurement, rows: int) -> View | None:
+def _propose_waves(model: Model, measurement: Measurement, rows: int) -> Transformation | None:
     # What was seen of pairs is put together, so all of it is seen in one way.
-    return model.waves[0].measurement.view if model.waves else wave_view(model.columns)
+    return model.waves[0].measurement.transformation if model.waves else wave_transformation(model.columns)
 
 
 def _learn_low(model: Model, noisy: NoisyMoments) -> Model:
@@ -239,8 +247,9 @@ def _learn_lengths(model: Model, noisy: NoisyMoments) -> Model:
     return replace(model, lengths=noisy, stretch=stretch, columns=columns, correlation=correlation)
 
 
-# What a model makes of each query family: the view it proposes for the next measurement, and what it learns from it.
-PROPOSALS: dict[type[QueryFamily], Callable[[Model, Measurement, int], View | None]] = {
+# What a model makes of each query family: the transformation it proposes for the next measurement, and what it learns from
+# it.
+PROPOSALS: dict[type[QueryFamily], Callable[[Model, Measurement, int], Transformation | None]] = {
     MarginalMoments: lambda model, measurement, rows: None,
     RankHistogram: _propose_ranks,
     ClippedSecondMoments: _propose_scores,

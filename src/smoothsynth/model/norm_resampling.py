@@ -36,7 +36,7 @@ from smoothsynth.model.sampling import generator as seeded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.marginals import Marginals
     from smoothsynth.queries.measurement import NoisyMoments
 
     Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ _MOST_MOVED = 1.25
 _TINY = 1e-6
 
 
-def hold_lengths(chosen: Array, drawn: Array, stretch: Stretch, columns: Columns, noisy: NoisyMoments) -> Array:
+def hold_lengths(chosen: Array, drawn: Array, stretch: Stretch, columns: Marginals, noisy: NoisyMoments) -> Array:
     """Return scores of rows that have the measured lengths, as far as those differ from the model's by more than noise.
 
     The model's are those of `drawn` that are not stretched. The mean length stays: it is known better by itself.
@@ -94,7 +94,7 @@ def _lacking(candidates: Array, measured: Array, levels: Array, plenty: float) -
     return np.asarray(1.0 - np.where(levels < 0.5, short, long))
 
 
-def _moved(chosen: Array, rows: Array, by: Array, columns: Columns) -> Array:
+def _moved(chosen: Array, rows: Array, by: Array, columns: Marginals) -> Array:
     """Reorder the scores of each column as values would be ordered whose mean square over the row is larger by so much."""
     marks = list(columns.groups.marks)
     squares = np.sum(np.delete(rows, marks, axis=1) ** 2, axis=1)
@@ -126,7 +126,7 @@ class Stretch:
     def drawn(
         self,
         count: int,
-        columns: Columns,
+        columns: Marginals,
         correlation: Array,
         *,
         generator: np.random.Generator,  # noqa: TID251
@@ -144,14 +144,14 @@ class Stretch:
         """Return those of drawn scores that are not stretched."""
         return drawn if self == Stretch() else drawn[: -(-len(drawn) // 2)]
 
-    def _stretched(self, columns: Columns, correlation: Array) -> Array:
+    def _stretched(self, columns: Marginals, correlation: Array) -> Array:
         along = np.where(_values(columns), columns.means() * columns.deviations(), 0.0)
         bent = correlation @ along
         length = max(float(along @ bent), 1e-12)
         return nearest_correlation(correlation + (self.along**2 - 1.0) * np.outer(bent, bent) / length)
 
 
-def needed_stretch(columns: Columns, correlation: Array, noisy: NoisyMoments) -> Stretch:
+def needed_stretch(columns: Marginals, correlation: Array, noisy: NoisyMoments) -> Stretch:
     """Return the stretch after which rows need the least choice to have the noisy cosines; none if little helps."""
 
     def cost(stretch: Stretch) -> float:
@@ -172,7 +172,7 @@ def needed_stretch(columns: Columns, correlation: Array, noisy: NoisyMoments) ->
         found, least = best, tried[best]
 
 
-def _values(columns: Columns) -> NDArray[np.bool_]:
+def _values(columns: Marginals) -> NDArray[np.bool_]:
     return ~np.isin(np.arange(columns.count), columns.groups.marks)
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.marginals import Marginals
     from smoothsynth.queries.measurement import NoisyMoments
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
 
     Array = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ _CROWDED = 5.0
 _HIDDEN, _MOST_FLAT = 0.25, 0.03
 
 
-def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoments]) -> Columns:
+def learn_ranks(columns: Marginals, noisy: NoisyMoments, low: Sequence[NoisyMoments]) -> Marginals:
     """Tilt columns to noisy cosines or soft counts of their own distribution functions, shrunk by what they are worth.
 
     Means and mean squares released before are held loosely: cosines of ranks tell little of tails and of values far off.
@@ -53,13 +53,15 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
     if not lines:
         return columns
     values, deviations = _released(columns, noisy)
-    view, family = noisy.measurement.view, noisy.measurement.family
-    if view is None or not isinstance(family, RankHistogram):
+    transformation, family = noisy.measurement.transformation, noisy.measurement.family
+    if transformation is None or not isinstance(family, RankHistogram):
         raise ValueError("ranks are measured through a view")
     counts, loose = values.shape[1], _LOOSE
     degrees = np.arange(1, counts + 1)
     if family.cells is not None:
-        columns = columns.with_cells_at({c: _crowded(view, c, values[c]) for c in lines if not columns.exact[c]})
+        columns = columns.with_cells_at(
+            {c: _crowded(transformation, c, values[c]) for c in lines if not columns.exact[c]}
+        )
     ranks = columns.mixed(FLAT_SHARE).middles()
     if family.cells is None:
         functions = np.cos(np.pi * ranks[:, None, :] * degrees[:, None])
@@ -80,7 +82,7 @@ def learn_ranks(columns: Columns, noisy: NoisyMoments, low: Sequence[NoisyMoment
     return tilt(start, functions, values, deviations).with_shares(shares)
 
 
-def _crowded(view: View, coordinate: int, shares: Array) -> Array:
+def _crowded(transformation: Transformation, coordinate: int, shares: Array) -> Array:
     """Return the places where soft counts have their peaks that hold many times their share of a coordinate.
 
     Between two peaks counts are straight lines, so cells on both sides can make up what a single value in between counts.
@@ -88,7 +90,7 @@ def _crowded(view: View, coordinate: int, shares: Array) -> Array:
     what lacks. So there is to be a cell at the peak itself.
     """
     peaks = (2.0 * np.arange(len(shares)) + 1.0) / len(shares) - 1.0
-    return np.interp(peaks[shares * len(shares) > _CROWDED], view.of_knots(coordinate), knot_places())
+    return np.interp(peaks[shares * len(shares) > _CROWDED], transformation.of_knots(coordinate), knot_places())
 
 
 def rank_noise(noisy: NoisyMoments | None) -> float:
@@ -115,7 +117,7 @@ def _common_and_own(values: Array, deviations: Array, loose: float) -> tuple[Arr
     return shrunk, np.broadcast_to(np.sqrt(worth * noise + within), values.shape)
 
 
-def _released(columns: Columns, noisy: NoisyMoments) -> tuple[Array, Array]:
+def _released(columns: Marginals, noisy: NoisyMoments) -> tuple[Array, Array]:
     """Return cosines or counts of ranks where values are there, and their noise, (coordinates, number); marks have none."""
     degree = max(feature.degree for feature in noisy.features)
     values, deviations = np.zeros((columns.count, degree)), np.full((columns.count, degree), UNKNOWN)

@@ -1,8 +1,8 @@
 """The lengths of rows: one number a row that every radial query depends on.
 
 Measured are cosines of the rank of a row's mean square. What is known of them is put on rows that the model would produce,
-seen through the same view, as maximum-entropy weights: so whatever the lengths are like (spread, few values, a single
-one), the model is compared with the release on equal terms.
+seen through the same transformation, as maximum-entropy weights: so whatever the lengths are like (spread, few values, a
+single one), the model is compared with the release on equal terms.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.marginals import Marginals
     from smoothsynth.model.scales import Known
     from smoothsynth.queries.measurement import NoisyMoments
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _SIMULATED = 6000
 _ALIKE = 6
-# The view reaches beyond the lengths that the model expects by a flat share. Noise in correlations makes rows too much
-# alike in length, so what is learned starts from the model's lengths, stretched, and a smaller flat share.
+# The transformation reaches beyond the lengths that the model expects by a flat share. Noise in correlations makes rows too
+# much alike in length, so what is learned starts from the model's lengths, stretched, and a smaller flat share.
 _FLAT_SHARE, _FLAT_LEFT = 0.1, 0.03
 _STRETCHES = (1.0, 1.4, 1.8)
 # What single rows are moved to starts from less: those beyond are few.
@@ -57,8 +57,8 @@ def lengths_of(rows: Array) -> Array:
     return found[: len(found) // _ALIKE * _ALIKE].reshape(-1, _ALIKE).mean(axis=1)
 
 
-def expected_ranks(columns: Columns, correlation: Array) -> Array:
-    """Return the model's distribution function of t at the knots of a view, with a flat share around it."""
+def expected_ranks(columns: Marginals, correlation: Array) -> Array:
+    """Return the model's distribution function of t at the knots of a transformation, with a flat share around it."""
     found = np.sort(mean_square(place(_simulated(columns, correlation), columns)))
     low, high = _reach(found)
     places = (knot_places() + 1.0) / 2.0
@@ -68,8 +68,8 @@ def expected_ranks(columns: Columns, correlation: Array) -> Array:
 
 
 def scale_to_lengths(
-    columns: Columns, correlation: Array, noisy: NoisyMoments, *, square: tuple[float, float] | None, known: Known
-) -> Columns:
+    columns: Marginals, correlation: Array, noisy: NoisyMoments, *, square: tuple[float, float] | None, known: Known
+) -> Marginals:
     """Move all columns together until rows have the right mean square.
 
     That is the mean of the model's rows weighted by the noisy cosines; where one was released before, `square` with its
@@ -81,7 +81,7 @@ def scale_to_lengths(
         seen, noise = _weighted_mean(lengths, noisy)
         return (seen, noise) if square is None else between(seen, noise, *square)
 
-    def missing(now: Columns) -> float:
+    def missing(now: Marginals) -> float:
         lengths = lengths_of(place(drawn, now))
         return found(lengths)[0] - float(lengths.mean())
 
@@ -107,10 +107,10 @@ def _reach(lengths: Array) -> tuple[float, float]:
 
 def cosines(lengths: Array, noisy: NoisyMoments) -> Array:
     """Return what was measured of rows, for rows that have these mean squares."""
-    view = noisy.measurement.view
-    if view is None:
+    transformation = noisy.measurement.transformation
+    if transformation is None:
         raise ValueError("lengths are measured through a view")
-    bent = view.bend(0, np.floor((2.0 * lengths - 1.0) * LATTICE)) / LATTICE
+    bent = transformation.bend(0, np.floor((2.0 * lengths - 1.0) * LATTICE)) / LATTICE
     return evaluate(noisy.features, bent[:, None])
 
 
@@ -163,14 +163,14 @@ def _kept_share(own: Array, noisy: NoisyMoments) -> float:
 
 
 def length_weights(rows: Array, noisy: NoisyMoments, values: Array) -> Array:
-    """Weigh rows so that their lengths, seen through the view, have these cosines within noise; enough of them count."""
+    """Weigh rows so that their lengths, seen through the transformation, have these cosines within noise."""
     seen = noisy.measurement.evaluate(rows)
     return _flattened(fit_maximum_entropy(seen, values, scale=noisy.deviations).weights)
 
 
 def choose_scores(
     drawn: Array,
-    columns: Columns,
+    columns: Marginals,
     noisy: NoisyMoments,
     count: int,
     *,
@@ -187,14 +187,14 @@ def choose_scores(
     return alike(drawn[picked], drawn, weights)
 
 
-def _in_order(rows: Array, columns: Columns) -> NDArray[np.intp]:
+def _in_order(rows: Array, columns: Marginals) -> NDArray[np.intp]:
     """Order rows by their levels, by what is missing, then by length."""
     codes = [np.argmax(rows[:, list(group)], axis=1) for group in columns.groups.levels]
     marks = [rows[:, mark] for _, mark in columns.groups.missing]
     return np.lexsort((mean_square(rows), *marks, *codes))
 
 
-def _simulated(columns: Columns, correlation: Array) -> Array:
+def _simulated(columns: Marginals, correlation: Array) -> Array:
     return correlated(scores(_SIMULATED, columns.count, generator=seeded(5)), correlation)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.marginals import Marginals
 
     Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ def alike(chosen: Array, drawn: Array, weights: Array) -> Array:
 
 def place(
     drawn: Array,
-    columns: Columns,
+    columns: Marginals,
     *,
     weights: Array | None = None,
     generator: np.random.Generator | None = None,
@@ -122,7 +122,7 @@ def _restored(
     rows: Array,
     moved: Array,
     column: int,
-    columns: Columns,
+    columns: Marginals,
     hidden: dict[int, NDArray[np.bool_]],
     weights: Array | None,
 ) -> Array:
@@ -171,7 +171,7 @@ def _even_out(scored: Array, chosen: NDArray[np.intp], wanted: Array, weights: A
     return chosen
 
 
-def _group_shares(columns: Columns, group: tuple[int, ...], *, whole: bool) -> Array:
+def _group_shares(columns: Marginals, group: tuple[int, ...], *, whole: bool) -> Array:
     shares = np.array([columns.share(c) for c in group])
     return shares / shares.sum() if whole else np.append(shares, max(1.0 - shares.sum(), 1e-9))
 

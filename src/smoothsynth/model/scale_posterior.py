@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.model.copula import CutMoments
-    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.marginals import Marginals
     from smoothsynth.queries.measurement import NoisyMoments
 
     Array = NDArray[np.float64]
@@ -80,14 +80,14 @@ class Evidence:
 
 
 def settle_spreads(
-    columns: Columns,
+    columns: Marginals,
     drawn: Array,
     low: Sequence[NoisyMoments],
     cut: CutMoments,
     lengths: NoisyMoments,
     *,
     square: float = math.inf,
-) -> Columns:
+) -> Marginals:
     """Scale columns around their means by what all releases together tell; `drawn` are scores of the model's rows.
 
     `square` is the noise of the mean square of rows where it was released by itself.
@@ -116,7 +116,7 @@ def settle_spreads(
 class _Rows:
     """Weighted rows of the model, and what they tell about each release."""
 
-    columns: Columns
+    columns: Marginals
     rows: Array
     weights: Array
     lines: list[int]
@@ -144,7 +144,7 @@ class _Rows:
             d z_k^2 / d theta_j  =  2 y_j y'_j (1_{j = k} - z_k^2 1_cut) / max(|y|, 1)^2
         """
         seen = (np.diag(cut.covariance) + cut.means**2)[self.lines]
-        y = cut.view.unclipped(self.rows)
+        y = cut.transformation.unclipped(self.rows)
         length = np.maximum(np.linalg.norm(y, axis=1), 1.0)
         by = 2.0 * y[:, self.lines] * (self.moving() / cut.units[self.lines]) * (self.weights / length**2)[:, None]
         squares = (y[:, self.lines] / length[:, None]) ** 2
@@ -173,7 +173,7 @@ class _Rows:
         return Evidence(np.outer(towards, towards), towards * missing)
 
 
-def widened(columns: Columns, lines: list[int], by: Array) -> Columns:
+def widened(columns: Marginals, lines: list[int], by: Array) -> Marginals:
     """Scale columns of values around their means."""
     functions, first, second = standard_functions(columns)
     factors = np.ones(columns.count)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.model.copula import CutMoments
-    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.marginals import Marginals
     from smoothsynth.queries.measurement import NoisyMoments
 
     Array = NDArray[np.float64]
@@ -34,14 +34,14 @@ FAR = 5.0
 _WITHIN, _LEAST_VARIANCE = 0.9, 0.0625
 
 
-def shifted(columns: Columns, by: Array) -> Columns:
+def shifted(columns: Marginals, by: Array) -> Marginals:
     """Move the means of columns, and the shares of levels and marks; variances stay."""
     functions, first, second = standard_functions(columns)
     wanted = first + by / columns.deviations()
     return moved(columns, functions, *reachable(columns, functions, wanted, second - first**2 + wanted**2))
 
 
-def standard_functions(columns: Columns) -> tuple[Array, Array, Array]:
+def standard_functions(columns: Marginals) -> tuple[Array, Array, Array]:
     """Return y and y^2 on the cells, y the standardised and clipped value, with their means."""
     y = (columns.places - columns.means()[:, None]) / columns.deviations()[:, None]
     y = np.clip(y, -FAR, FAR)
@@ -50,7 +50,7 @@ def standard_functions(columns: Columns) -> tuple[Array, Array, Array]:
     return functions, means[:, 0], means[:, 1]
 
 
-def reachable(columns: Columns, functions: Array, first: Array, second: Array) -> tuple[Array, Array]:
+def reachable(columns: Marginals, functions: Array, first: Array, second: Array) -> tuple[Array, Array]:
     """Keep means of y inside its range and variances from vanishing: no noise may put a whole column on one value."""
     possible = columns.base > 0.0
     low = np.where(possible, functions[:, 0], np.inf).min(axis=1)
@@ -59,14 +59,14 @@ def reachable(columns: Columns, functions: Array, first: Array, second: Array) -
     return first, np.maximum(second, first**2 + _LEAST_VARIANCE)
 
 
-def moved(columns: Columns, functions: Array, first: Array, second: Array) -> Columns:
+def moved(columns: Marginals, functions: Array, first: Array, second: Array) -> Marginals:
     """Move columns until standardised values, and levels and marks, have these means."""
     means, deviations = columns.means(), columns.deviations()
     shares = {c: float(means[c] + first[c] * deviations[c]) for c in columns.groups.marks}
     return retarget(columns, functions, first, second).with_shares(shares)
 
 
-def retarget(columns: Columns, functions: Array, first: Array, second: Array) -> Columns:
+def retarget(columns: Marginals, functions: Array, first: Array, second: Array) -> Marginals:
     """Tilt columns softly so that y and y^2 have the given means; levels of categories and marks stay as they are."""
     marks = list(columns.groups.marks)
     second = np.maximum(second, first**2 + 0.02 * np.maximum(second, 1e-3))
@@ -113,7 +113,7 @@ class Known:
 
 
 def known_so_far(
-    columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments | None, rank_noise: float = math.inf
+    columns: Marginals, low: Sequence[NoisyMoments], cut: CutMoments | None, rank_noise: float = math.inf
 ) -> Known:
     """Return what the first release, ranks and, if there was one, a release of cut rows tell."""
     _, first = measured_means(columns, low)
@@ -125,8 +125,8 @@ def known_so_far(
 
 
 def hold_square(
-    columns: Columns, low: Sequence[NoisyMoments], cut: CutMoments, rank_noise: float = math.inf
-) -> Columns:
+    columns: Marginals, low: Sequence[NoisyMoments], cut: CutMoments, rank_noise: float = math.inf
+) -> Marginals:
     """Move all columns to the mean square that was released first, as far as it is known better than by cut rows."""
     lines = [c for c in range(columns.count) if c not in columns.groups.marks]
     released, noise = measured_square(columns, low)
@@ -144,13 +144,13 @@ def hold_square(
     return scaled(columns, lambda now: wanted - mean_square(now, lines), known)
 
 
-def mean_square(columns: Columns, lines: Sequence[int]) -> float:
+def mean_square(columns: Marginals, lines: Sequence[int]) -> float:
     """Return the mean of x^2 over these columns, 0 where a value is missing."""
     squares = np.einsum("dg,dg->d", columns.masses, columns.places**2)
     return float(np.mean([(1.0 - missing_share(columns, c)) * squares[c] for c in lines]))
 
 
-def scaled(columns: Columns, missing: Callable[[Columns], float], known: Known, *, doubt: float = 0.0) -> Columns:
+def scaled(columns: Marginals, missing: Callable[[Marginals], float], known: Known, *, doubt: float = 0.0) -> Marginals:
     """Move all columns together until nothing is missing of the mean square: their means, and their variances.
 
     A mean square t = mean of (m_i^2 + v_i) may be off because the means are, because all variances are, by a share of

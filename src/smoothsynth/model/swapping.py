@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.model.marginals import Groups
     from smoothsynth.queries.measurement import NoisyMoments
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
 
     Array = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ class Shapes:
     A mean is nan if it was not released; of a pair that was not measured the variance is infinite.
     """
 
-    view: View
+    transformation: Transformation
     columns: tuple[Column, ...]
     means: Array
     products: Array
@@ -74,9 +74,9 @@ class Shapes:
 
     @classmethod
     def of(cls, released: Sequence[NoisyMoments], groups: Groups) -> Shapes:
-        """Sort what was released, all through one view, by columns."""
-        view = released[0].measurement.view
-        if view is None or any(noisy.measurement.view != view for noisy in released):
+        """Sort what was released, all through one transformation, by columns."""
+        transformation = released[0].measurement.transformation
+        if transformation is None or any(noisy.measurement.transformation != transformation for noisy in released):
             raise ValueError("waves are seen through one view")
         sums = [
             ([wave for wave, _ in feature.terms[0]], value, deviation**2)
@@ -98,11 +98,11 @@ class Shapes:
                 products[:, i, j] = products[:, j, i] = value, variance
         squares = np.outer(np.nan_to_num(means[0]) ** 2, means[1])
         noise = float(released[-1].deviations[-1])
-        return cls(view, columns, means[0], products[0], products[1] + squares + squares.T, noise)
+        return cls(transformation, columns, means[0], products[0], products[1] + squares + squares.T, noise)
 
     def functions(self, rows: Array, groups: Groups) -> Array:
         """Return the functions of each column in turn: values, standardised, and waves, or levels; then all else."""
-        seen, found = self.view.of(rows), []
+        seen, found = self.transformation.of(rows), []
         for column in self.columns:
             own = seen[:, _waves(column)]
             values = _standardised(rows[:, list(column.coordinates)])
@@ -172,7 +172,7 @@ def columns_of(coordinates: set[int], groups: Groups) -> Iterator[Column]:
 
 
 def _waves(column: Column) -> list[int]:
-    """Return the numbers of the waves of a column, as a view sees them; of a level only the first, which is the level."""
+    """Return the numbers of the waves of a column, as a transformation sees them; of a level only the first."""
     return [WAVES * c + k for c in column.coordinates for k in range(1 if column.levels else WAVES)]
 
 

@@ -109,7 +109,7 @@ def _candidates(
     if kind == "model":
         model = empty_model(schema)
         for noisy in moments:
-            if noisy.measurement.view is None and any(map(separable, noisy.features)):
+            if noisy.measurement.transformation is None and any(map(separable, noisy.features)):
                 model = model.update(noisy)
         return _allowed(schema, model.rows(count, generator=generator), np.full(count, 1.0 / count), "model")
     if kind == "grid":

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, RankHistogram, RowNorms
-from smoothsynth.queries.transformation import View, knot_places
+from smoothsynth.queries.transformation import Transformation, knot_places
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoothsynth.model.marginals import Columns
+    from smoothsynth.model.marginals import Marginals
     from smoothsynth.queries.measurement import Measurement
 
     Array = NDArray[np.float64]
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # A share of the flat density keeps ranks from being constant where the model believes no row to be.
 FLAT_SHARE, KNOWN_FLAT_SHARE = 0.1, 0.02
-# So large a share of a column within so many pieces of a view, 1/128 of the range, is a peak.
+# So large a share of a column within so many pieces of a transformation, 1/128 of the range, is a peak.
 PEAK, PEAK_WIDTH = 0.15, 4
 # Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
 # large as keeps the noise of a correlation at PAIR_NOISE, within these limits. It is kept at FINE_PAIR_NOISE under pure
@@ -34,7 +34,7 @@ LEAST_MIDDLE, ROUGH_NOISE = 0.25, 0.02
 DROWNING_NOISE = 0.2
 
 
-def rank_view(columns: Columns, counts: int | None = None) -> View:
+def rank_transformation(columns: Marginals, counts: int | None = None) -> Transformation:
     """See each coordinate as cos(pi F(x)), F its distribution function: T_k of it is cos(k pi F(x)).
 
     A column that the model thinks crowded in a corner is spread over the whole cube. Levels and marks stay what they are. For
@@ -42,10 +42,10 @@ def rank_view(columns: Columns, counts: int | None = None) -> View:
     """
     ranks = _ranks(columns, FLAT_SHARE)
     lines = [knot_places() if f is None else np.cos(np.pi * f) if counts is None else 2.0 * f - 1.0 for f in ranks]
-    return View.from_values(np.stack(lines), RankHistogram(counts))
+    return Transformation.from_values(np.stack(lines), RankHistogram(counts))
 
 
-def wave_view(columns: Columns) -> View:
+def wave_transformation(columns: Marginals) -> Transformation:
     """See each coordinate as the waves of its rank, 2 F(x) - 1, with F as it is known by then.
 
     A level or a mark is seen at two thirds: there the first wave is 1, and at 0 it is 0, so that it is the mark itself.
@@ -53,7 +53,7 @@ def wave_view(columns: Columns) -> View:
     ranks = _ranks(columns, KNOWN_FLAT_SHARE)
     even = [f if f is None or columns.exact[c] else _without_peaks(f) for c, f in enumerate(ranks)]
     lines = [2.0 / 3.0 * knot_places() if f is None else 2.0 * f - 1.0 for f in even]
-    return View.from_values(np.stack(lines), PairwiseFourier())
+    return Transformation.from_values(np.stack(lines), PairwiseFourier())
 
 
 def _without_peaks(ranks: Array) -> Array:
@@ -70,16 +70,16 @@ def _without_peaks(ranks: Array) -> Array:
     return found
 
 
-def _ranks(columns: Columns, flat: float) -> list[Array | None]:
+def _ranks(columns: Marginals, flat: float) -> list[Array | None]:
     """Return the distribution function of each value at the knots, a share of the flat one mixed in; None for marks."""
     mixed, marks = columns.mixed(flat), set(columns.groups.marks)
     return [None if c in marks else mixed.probabilities(c, knot_places()) for c in range(columns.count)]
 
 
-def score_length(columns: Columns, measurement: Measurement, rows: int) -> float:
+def score_length(columns: Marginals, measurement: Measurement, rows: int) -> float:
     """Return the length sqrt(s d) to which standardised rows are cut: from the noise, which is known beforehand.
 
-    A product has noise w in units of the view, so a correlation has noise  w s d.
+    A product has noise w in units of the transformation, so a correlation has noise  w s d.
     """
     noise = _pair_noise(columns, measurement, rows)
     middle = max(LEAST_MIDDLE, ROUGH_NOISE / noise, float(columns.middles_of_variance().mean()))
@@ -88,7 +88,7 @@ def score_length(columns: Columns, measurement: Measurement, rows: int) -> float
     return math.sqrt(columns.count * min(MOST_SHORT, max(min(LEAST_SHORT, middle), allowed / noise)))
 
 
-def score_units(columns: Columns, measurement: Measurement, rows: int) -> Array:
+def score_units(columns: Marginals, measurement: Measurement, rows: int) -> Array:
     """Return the unit u of each coordinate: its deviation s where pairs are seen well, towards the root of it where not.
 
     Noise is equal in these units, and grows with the length of rows in them:  sum u^2 sum (s/u)^2  over the columns for means
@@ -101,18 +101,18 @@ def score_units(columns: Columns, measurement: Measurement, rows: int) -> Array:
     return np.asarray(units * math.sqrt(np.mean((deviations / units) ** 2)))
 
 
-def score_view(columns: Columns, units: Array) -> View:
+def score_transformation(columns: Marginals, units: Array) -> Transformation:
     """See each coordinate as (x - m)/u, rows cut to length 1."""
-    return View.from_values(
+    return Transformation.from_values(
         (knot_places()[None, :] - columns.means()[:, None]) / units[:, None], ClippedSecondMoments(1.0)
     )
 
 
-def _pair_noise(columns: Columns, measurement: Measurement, rows: int) -> float:
+def _pair_noise(columns: Marginals, measurement: Measurement, rows: int) -> float:
     """Return the noise that a correlation has if rows are cut at the length that they have on average."""
     return float(measurement.deviations(rows).min()) * columns.count
 
 
-def length_view(distribution: Array) -> View:
+def length_transformation(distribution: Array) -> Transformation:
     """See the mean square t of a row as cos(pi F(t)); `distribution` is F at the knots, t from 0 to 1."""
-    return View.from_values(np.cos(np.pi * distribution)[None, :], RowNorms())
+    return Transformation.from_values(np.cos(np.pi * distribution)[None, :], RowNorms())

@@ -6,7 +6,8 @@ Hold a JSON file against what the writer writes for its values: then nothing els
 
 The types of all values in the JSON files of a release, and what is refused for having others.
 
-Moments of an earlier release, which an update carries since its views follow from them: nothing checks their charges.
+Moments of an earlier release, which an update carries since its transformations follow from them: nothing checks their
+charges.
 
 So all that can be known of them here must hold: they are the same measurements, of no more rows, and their noise is
 that of the update times one factor, as an update shares its budget (smoothsynth.pipeline.update).
@@ -220,7 +221,7 @@ _LARGEST = 2**256
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What moments.json holds: moments, the products of a subspace iteration, moments whose views were kept, a search."""
+    """What moments.json holds: moments, the products of a subspace iteration, kept transformations, a search."""
 
     text: str
     moments: tuple[NoisyMoments, ...]

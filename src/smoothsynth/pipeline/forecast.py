@@ -64,7 +64,7 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
 
 
 def _looked_at(plan: Plan) -> list[Measurement]:
-    """Return what is measured, through the views that a model would make that knows nothing but the schema.
+    """Return what is measured, through the transformations that a model would make that knows nothing but the schema.
 
     Shapes of pairs are left out: they are many, and tell little of typical queries.
     Where bounds or levels have yet to be found, the schema has no coordinates to look at; then all is looked at straight.
@@ -73,7 +73,7 @@ def _looked_at(plan: Plan) -> list[Measurement]:
     if not plan.adaptive or plan.discovery is not None:
         return measurements
     model = empty_model(plan.schema)
-    return [replace(m, view=model.proposed(m, plan.rows)) for m in measurements]
+    return [replace(m, transformation=model.proposed(m, plan.rows)) for m in measurements]
 
 
 def plan_text(plan: Plan) -> str:

@@ -23,7 +23,7 @@ from smoothsynth.methods.options import METHODS
 from smoothsynth.pipeline.documents import CHARGE, MOST_CHARGES, plain_file, read_measured, read_receipt
 from smoothsynth.pipeline.release import CSV_FILE, MOMENTS_FILE, REPORT_FILE, ROWS_FILE, Receipt, Release, sha256
 from smoothsynth.pipeline.stored_rows import check_sizes, read_rows
-from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS, check_marks
+from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS, check_indicators
 from smoothsynth.schema.encoding import outside
 
 if TYPE_CHECKING:
@@ -182,10 +182,10 @@ def _check_agreement(receipt: Receipt, measured: Measured) -> None:
     if any(pair != (receipt.rows, receipt.rows_per_person) for pair in found):
         raise ReleaseError("The moments must be of as many rows as the receipt names; they are not.")
     for m in moments:
-        check_marks(m.measurement, receipt.schema)
-    for view, features in ((m.measurement.view, m.features) for m in moments):
+        check_indicators(m.measurement, receipt.schema)
+    for transformation, features in ((m.measurement.transformation, m.features) for m in moments):
         used = [c for feature in features for term in feature.terms for c, _ in term]
-        if not (all(0 <= c < d for c in used) if view is None else view.sees(d, used)):
+        if not (all(0 <= c < d for c in used) if transformation is None else transformation.sees(d, used)):
             raise ReleaseError("The moments must be of the columns of the receipt's schema; they are not.")
     if subspace is not None and subspace.measurement.dimensions != d:
         raise ReleaseError("The subspace must be of the columns of the receipt's schema; it is not.")

@@ -138,8 +138,8 @@ class Receipt:
 class Release:
     """A synthetic table that anyone may see, with its noisy moments and its receipt.
 
-    `earlier` are the moments of the release whose views this one kept (docs/federated.md); they were charged there. `found`
-    are the noisy counts from which private bounds and levels follow, if the schema asked for some.
+    `earlier` are the moments of the release whose transformations this one kept (docs/federated.md); they were charged
+    there. `found` are the noisy counts from which private bounds and levels follow, if the schema asked for some.
     """
 
     table: pyarrow.Table

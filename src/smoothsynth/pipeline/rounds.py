@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.pipeline.plan import Plan
     from smoothsynth.queries.measurement import Measurement, NoisyMoments
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Schema
 
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 class Rounds:
     """What each round measures, the moments released so far, and the model that learned from them.
 
-    A second release may keep the views of an `earlier` one. `origin` is the model that views are made of: the one that
-    learned from the earlier moments, or else `model` itself. What is not `adaptive` needs no model, and none learns.
+    A second release may keep the transformations of an `earlier` one. `origin` is the model that transformations are made
+    of: the one that learned from the earlier moments, or else `model` itself. What is not `adaptive` needs no model, and
+    none learns.
     """
 
     measurements: tuple[Measurement, ...]
@@ -65,18 +66,22 @@ class Rounds:
 
     @property
     def next(self) -> Measurement | None:
-        """What is measured next, seen through a view made of what was released; None when all is measured."""
+        """What is measured next, seen through a transformation made of what was released; None when all is measured."""
         if self.done:
             return None
         number = len(self.moments)
         measurement = self.measurements[number]
-        view = self.earlier[number].measurement.view if self.earlier else self.proposed
+        transformation = self.earlier[number].measurement.transformation if self.earlier else self.proposed
         # What stays the same measurement keeps the sensitivity that was computed for the plan.
-        return self.model.offer(measurement if view == measurement.view else replace(measurement, view=view))
+        return self.model.offer(
+            measurement
+            if transformation == measurement.transformation
+            else replace(measurement, transformation=transformation)
+        )
 
     @property
-    def proposed(self) -> View | None:
-        """The view that the model proposes for the next round; of an earlier release, the one it proposed then."""
+    def proposed(self) -> Transformation | None:
+        """The transformation that the model proposes for the next round; of an earlier release, the one it proposed then."""
         number = len(self.moments)
         measurement, rows = self.measurements[number], self.rows
         if self.earlier:

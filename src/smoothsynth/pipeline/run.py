@@ -118,7 +118,7 @@ def carry_out(
     earlier: Sequence[NoisyMoments] = (),
     found: Found | None = None,
 ) -> Release:
-    """Measure what the plan says, fit, draw rows, and write the receipt; keep the views of `earlier` moments, if given."""
+    """Measure what the plan says, fit, draw rows, and write the receipt; keep the transformations of `earlier`, if given."""
     ledger = Ledger(planned.budget, planned=planned.charges) if ledger is None else ledger
     rounds = Rounds.planned(planned, earlier=earlier)
     while (seen := rounds.next) is not None:

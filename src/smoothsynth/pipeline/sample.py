@@ -75,7 +75,10 @@ def _model_of(release: Release) -> Model:
 
 
 def _learned_model(release: Release) -> Model:
-    if not any(noisy.measurement.view is not None for noisy in release.moments) and release.receipt.method != "auto":
+    if (
+        not any(noisy.measurement.transformation is not None for noisy in release.moments)
+        and release.receipt.method != "auto"
+    ):
         raise PlanError(
             "This release was made by weighing candidates: its rows are all there is. Use method='auto' for a model."
         )

@@ -72,8 +72,8 @@ def update(
 ) -> Release:
     """Release all rows so far and the new ones, from the sums that an earlier release kept (`release(..., keep=, key=)`).
 
-    `data` holds the new rows only; without it the stored rows are released again. The views of the first release are
-    kept, so the sums are exactly those of one table with all rows. Fresh noise is drawn, for the budget given here, and
+    `data` holds the new rows only; without it the stored rows are released again. The transformations of the first release
+    are kept, so the sums are exactly those of one table with all rows. Fresh noise is drawn, for the budget given here, and
     charged again: `cost` is told, before anything is read, what all releases together cost whoever is in them. In the
     end the store holds the new rows too.
     """

@@ -14,7 +14,7 @@ from smoothsynth.methods.paper import SubspaceMeasurement, on_lattice
 from smoothsynth.private import noise
 from smoothsynth.private.sealed import count_values
 from smoothsynth.queries.bases import LATTICE, total_degree
-from smoothsynth.queries.measurement import Measurement, NoisyMoments, check_marks, coarse_sums
+from smoothsynth.queries.measurement import Measurement, NoisyMoments, check_indicators, coarse_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from smoothsynth.discovery.levels import LevelsMeasurement
     from smoothsynth.private.sealed import Engine, SealedCounts, SealedSums
     from smoothsynth.private.table import Table
-    from smoothsynth.queries.selection import PairChoice
+    from smoothsynth.queries.selection import PairSelection
 
 
 def measure(
@@ -41,8 +41,8 @@ def measure(
     The charge comes after the pass over the rows, so that a file that cannot be read costs nothing, and
     before any noise is drawn, so that nothing noisy can exist without it (docs/decisions/0002).
     """
-    check_marks(measurement, table.schema)
-    sums = engine.sums(table, measurement.features, view=measurement.view, progress=progress)
+    check_indicators(measurement, table.schema)
+    sums = engine.sums(table, measurement.features, transformation=measurement.transformation, progress=progress)
     if measurement.choice is not None:
         measurement = measurement.chosen(_choose(sums, measurement, measurement.choice, rows=table.rows, ledger=ledger))
         sums = sums.only(measurement.features)
@@ -53,7 +53,9 @@ def measure(
     return NoisyMoments(measurement, table.rows, tuple(starmap(add, pairs)))
 
 
-def _choose(sums: SealedSums, measurement: Measurement, choice: PairChoice, *, rows: int, ledger: Ledger) -> list[int]:
+def _choose(
+    sums: SealedSums, measurement: Measurement, choice: PairSelection, *, rows: int, ledger: Ledger
+) -> list[int]:
     """Name the pairs whose products are farthest from what is expected, with noise (docs/proofs/noisy-maxima.md)."""
     charge = choice.charge()
     sampler = noise.noisy_maxima(choice.count, sensitivity=choice.sensitivity, multiplier=choice.multiplier)

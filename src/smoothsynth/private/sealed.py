@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.private.table import Table
     from smoothsynth.queries.bases import Feature
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
 
 
 # |B_r| <= 2^30 rows x 2^32 x the terms of a feature: far below 2^127. With one width for all, no length tells of a sum.
@@ -87,10 +87,10 @@ class Engine(Protocol):
         table: Table,
         features: Sequence[Feature],
         *,
-        view: View | None = None,
+        transformation: Transformation | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> SealedSums:
-        """Return the exact sum of each feature over all rows, seen through a view if one is given.
+        """Return the exact sum of each feature over all rows, seen through a transformation if one is given.
 
         `progress` is told the rows done and the rows in all.
         """

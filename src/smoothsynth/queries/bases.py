@@ -179,7 +179,7 @@ def _check_count(count: int) -> None:
         )
 
 
-FEWEST_COUNTS, MOST_COUNTS = 2, 256
+FEWEST_CELLS, MOST_CELLS = 2, 256
 
 
 def split(lattice: NDArray[np.int64], counts: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -197,7 +197,7 @@ def count_values(coordinate: Array, counts: int) -> Array:
     return values
 
 
-def evaluate_counts(features: Sequence[Feature], points: Array, counts: int) -> Array:
+def evaluate_hats(features: Sequence[Feature], points: Array, counts: int) -> Array:
     """Return the (points, features) matrix of soft counts; a factor (c, j) is the j-th count of coordinate c."""
     known: dict[int, Array] = {}
     result = np.empty((len(points), len(features)))
@@ -209,7 +209,7 @@ def evaluate_counts(features: Sequence[Feature], points: Array, counts: int) -> 
     return result
 
 
-def check_counts(features: Sequence[Feature], counts: int) -> None:
+def check_hats(features: Sequence[Feature], counts: int) -> None:
     """Refuse features that are not different soft counts of single coordinates."""
     terms = [feature.terms[0] for feature in features]
     single = all(len(feature.terms) == 1 and len(feature.terms[0]) == 1 for feature in features)
@@ -257,7 +257,7 @@ def by_coordinates(feature: Feature) -> Feature:
     return Feature(tuple(tuple((wave // WAVES, wave % WAVES + 1) for wave, _ in term) for term in feature.terms))
 
 
-def check_waves(features: Sequence[Feature]) -> None:
+def check_fourier(features: Sequence[Feature]) -> None:
     """Refuse features that are not different waves, or products of two waves of two coordinates."""
     terms = [feature.terms[0] for feature in features]
     allowed = all(
@@ -317,7 +317,7 @@ class HatBasis:
 
     def evaluate(self, features: Sequence[Feature], seen: Array) -> Array:
         """Return the (points, features) matrix of features at points as they are seen."""
-        return evaluate_counts(features, seen, self.cells)
+        return evaluate_hats(features, seen, self.cells)
 
     def factors(self, seen: Array) -> Factors:
         """Return the factors of features at points as they are seen."""

@@ -1,8 +1,8 @@
 """Query families: what can be measured of a row. Each has its basis, its sensitivity and its place in a release folder.
 
-A family says what is seen of a row once its coordinates are bent by a view (smoothsynth.queries.transformation), which
-functions of that are summed, and how far one person moves them. What a model proposes for the next view of a family, and
-what it learns from its moments, is registered in smoothsynth.model.model.
+A family says what is seen of a row once its coordinates are bent by a transformation (smoothsynth.queries.transformation),
+which functions of that are summed, and how far one person moves them. What a model proposes for the next transformation of a
+family, and what it learns from its moments, is registered in smoothsynth.model.model.
 
     family                  what is seen of a row                            basis
     MarginalMoments         its coordinates as they are                      Chebyshev polynomials
@@ -21,30 +21,30 @@ import numpy as np
 
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import (
-    FEWEST_COUNTS,
+    FEWEST_CELLS,
     LATTICE,
-    MOST_COUNTS,
+    MOST_CELLS,
     WAVES,
     Chebyshev,
     FourierBasis,
     HatBasis,
-    check_counts,
-    check_waves,
+    check_fourier,
+    check_hats,
     coordinate_of,
     count_values,
     waves_of,
 )
 from smoothsynth.queries.sensitivity import (
-    Marks,
+    Indicators,
+    clipped_l1,
+    clipped_l2,
+    fourier_l1,
+    fourier_l2,
+    hat_l1,
+    hat_l2,
     l1_sensitivity,
     l2_sensitivity,
     linf_sensitivity,
-    short_rows_l1,
-    short_rows_l2,
-    soft_counts_l1,
-    soft_counts_l2,
-    waves_l1,
-    waves_l2,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.queries.bases import Basis, Feature
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
 
     Array = NDArray[np.float64]
     Features = Sequence[Feature]
@@ -117,25 +117,27 @@ class QueryFamily:
     def check(self, features: Features, lines: int) -> None:
         """Refuse features that are not of this family."""
 
-    def marks(self, view: View, features: Features, binary: Sequence[int], exclusive: Groups) -> Marks:
-        """Return what is known of indicators as they are seen: a view must keep 0 at 0 and 1 at 0 or more."""
-        ends = {c: view.bend(c, np.array([0.0, LATTICE])).tolist() for c in binary}
+    def marks(
+        self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
+    ) -> Indicators:
+        """Return what is known of indicators as they are seen: a transformation must keep 0 at 0 and 1 at 0 or more."""
+        ends = {c: transformation.bend(c, np.array([0.0, LATTICE])).tolist() for c in binary}
         return _kept({c for c, (zero, one) in ends.items() if zero == 0 and one >= 0}, binary, exclusive)
 
-    def linf(self, features: Features, weights: Weights, marks: Marks) -> int:
+    def linf(self, features: Features, weights: Weights, marks: Indicators) -> int:
         """Bound how far one row moves the sums, in the largest of them."""
         return linf_sensitivity(features, weights, marks)
 
-    def l1(self, features: Features, weights: Weights, marks: Marks) -> float:
+    def l1(self, features: Features, weights: Weights, marks: Indicators) -> float:
         """Bound how far one row moves the sums, in their sum."""
         return l1_sensitivity(features, weights, marks)
 
-    def l2(self, features: Features, weights: Weights, marks: Marks) -> float:
+    def l2(self, features: Features, weights: Weights, marks: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
         return l2_sensitivity(features, weights, marks)
 
     def facts(self) -> dict[str, Any]:
-        """Return what moments.json says of the family beside the knots of its view."""
+        """Return what moments.json says of the family beside the knots of its transformation."""
         return {"radius": None, "pooled": False}
 
 
@@ -154,8 +156,8 @@ class RankHistogram(QueryFamily):
     cells: int | None = None
 
     def __post_init__(self) -> None:
-        if self.cells is not None and not (type(self.cells) is int and FEWEST_COUNTS <= self.cells <= MOST_COUNTS):
-            raise PlanError(f"There can be {FEWEST_COUNTS} to {MOST_COUNTS} soft counts of a coordinate.")
+        if self.cells is not None and not (type(self.cells) is int and FEWEST_CELLS <= self.cells <= MOST_CELLS):
+            raise PlanError(f"There can be {FEWEST_CELLS} to {MOST_CELLS} soft counts of a coordinate.")
 
     @property
     def basis(self) -> Basis:
@@ -175,33 +177,35 @@ class RankHistogram(QueryFamily):
     def check(self, features: Features, lines: int) -> None:
         """Refuse features that are not different hat functions of single coordinates."""
         if self.cells is not None:
-            check_counts(features, self.cells)
+            check_hats(features, self.cells)
 
-    def marks(self, view: View, features: Features, binary: Sequence[int], exclusive: Groups) -> Marks:
+    def marks(
+        self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
+    ) -> Indicators:
         """Return the indicators whose measured hat functions are all 0 where the indicator is 0."""
         if self.cells is None:
             # Python 3.10 has no super() without arguments in a dataclass with slots.
-            return QueryFamily.marks(self, view, features, binary, exclusive)
-        at_zero = {c: count_values(view.bend(c, np.zeros(1)) / LATTICE, self.cells)[:, 0] for c in binary}
+            return QueryFamily.marks(self, transformation, features, binary, exclusive)
+        at_zero = {c: count_values(transformation.bend(c, np.zeros(1)) / LATTICE, self.cells)[:, 0] for c in binary}
         moved = {c for ((c, j),) in (f.terms[0] for f in features) if c in at_zero and at_zero[c][j - 1] != 0.0}
         return _kept(set(binary) - moved, binary, exclusive)
 
-    def linf(self, features: Features, weights: Weights, marks: Marks) -> int:
+    def linf(self, features: Features, weights: Weights, marks: Indicators) -> int:
         """Bound how far one row moves the sums, in the largest of them."""
         return max(weights) if self.cells is not None else linf_sensitivity(features, weights, marks)
 
-    def l1(self, features: Features, weights: Weights, marks: Marks) -> float:
+    def l1(self, features: Features, weights: Weights, marks: Indicators) -> float:
         """Bound how far one row moves the sums, in their sum."""
         bound = l1_sensitivity if self.cells is None else _counted_l1
         return bound(features, weights, marks)
 
-    def l2(self, features: Features, weights: Weights, marks: Marks) -> float:
+    def l2(self, features: Features, weights: Weights, marks: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
         bound = l2_sensitivity if self.cells is None else _counted_l2
         return bound(features, weights, marks)
 
     def facts(self) -> dict[str, Any]:
-        """Return what moments.json says of the family beside the knots of its view."""
+        """Return what moments.json says of the family beside the knots of its transformation."""
         plain: dict[str, Any] = {"radius": None, "pooled": False}
         return plain if self.cells is None else {**plain, "counts": self.cells}
 
@@ -233,20 +237,22 @@ class ClippedSecondMoments(QueryFamily):
         if {c for feature in features for term in feature.terms for c, _ in term} != set(range(lines)):
             raise PlanError("A view with a radius needs features of all coordinates: a row's length is that of all.")
 
-    def marks(self, view: View, features: Features, binary: Sequence[int], exclusive: Groups) -> Marks:
+    def marks(
+        self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
+    ) -> Indicators:
         """Return that nothing is known of indicators: clipping moves them."""
-        return Marks()
+        return Indicators()
 
-    def l1(self, features: Features, weights: Weights, marks: Marks) -> float:
+    def l1(self, features: Features, weights: Weights, marks: Indicators) -> float:
         """Bound how far one row moves the sums, in their sum."""
-        return min(l1_sensitivity(features, weights, marks), short_rows_l1(features, weights, radius=self.clip_norm))
+        return min(l1_sensitivity(features, weights, marks), clipped_l1(features, weights, radius=self.clip_norm))
 
-    def l2(self, features: Features, weights: Weights, marks: Marks) -> float:
+    def l2(self, features: Features, weights: Weights, marks: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
-        return min(l2_sensitivity(features, weights, marks), short_rows_l2(features, weights, radius=self.clip_norm))
+        return min(l2_sensitivity(features, weights, marks), clipped_l2(features, weights, radius=self.clip_norm))
 
     def facts(self) -> dict[str, Any]:
-        """Return what moments.json says of the family beside the knots of its view."""
+        """Return what moments.json says of the family beside the knots of its transformation."""
         return {"radius": self.clip_norm, "pooled": False}
 
 
@@ -271,12 +277,14 @@ class RowNorms(QueryFamily):
         squares = np.einsum("ij,ij->j", lattice, lattice)
         return np.asarray(np.floor(2.0 * squares / (len(lattice) * LATTICE)) - LATTICE)[None, :]
 
-    def marks(self, view: View, features: Features, binary: Sequence[int], exclusive: Groups) -> Marks:
+    def marks(
+        self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
+    ) -> Indicators:
         """Return that nothing is known of indicators: they are not seen."""
-        return Marks()
+        return Indicators()
 
     def facts(self) -> dict[str, Any]:
-        """Return what moments.json says of the family beside the knots of its view."""
+        """Return what moments.json says of the family beside the knots of its transformation."""
         return {"radius": None, "pooled": True}
 
 
@@ -307,33 +315,35 @@ class PairwiseFourier(QueryFamily):
 
     def check(self, features: Features, lines: int) -> None:
         """Refuse features that are not different waves, or products of two waves of two coordinates."""
-        check_waves(features)
+        check_fourier(features)
 
-    def marks(self, view: View, features: Features, binary: Sequence[int], exclusive: Groups) -> Marks:
+    def marks(
+        self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
+    ) -> Indicators:
         """Return the indicators whose measured waves are all 0 where the indicator is 0; of others nothing is assumed."""
-        at_zero = view.of(np.zeros((1, len(view.knots))))[0]
+        at_zero = transformation.of(np.zeros((1, len(transformation.knots))))[0]
         moved = {coordinate_of(c) for f in features for c, _ in f.terms[0] if at_zero[c] != 0.0}
         return _kept(set(binary) - moved, binary, exclusive)
 
-    def linf(self, features: Features, weights: Weights, marks: Marks) -> int:
+    def linf(self, features: Features, weights: Weights, marks: Indicators) -> int:
         """Bound how far one row moves the sums, in the largest of them."""
         return linf_sensitivity(features, weights)
 
-    def l1(self, features: Features, weights: Weights, marks: Marks) -> float:
+    def l1(self, features: Features, weights: Weights, marks: Indicators) -> float:
         """Bound how far one row moves the sums, in their sum."""
-        return min(l1_sensitivity(features, weights), waves_l1(features, weights, marks.groups()))
+        return min(l1_sensitivity(features, weights), fourier_l1(features, weights, marks.groups()))
 
-    def l2(self, features: Features, weights: Weights, marks: Marks) -> float:
+    def l2(self, features: Features, weights: Weights, marks: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
-        return waves_l2(features, weights, marks.groups())
+        return fourier_l2(features, weights, marks.groups())
 
     def facts(self) -> dict[str, Any]:
-        """Return what moments.json says of the family beside the knots of its view."""
+        """Return what moments.json says of the family beside the knots of its transformation."""
         return {"radius": None, "pooled": False, "waves": True}
 
 
 def family_of(facts: dict[str, Any]) -> QueryFamily:
-    """Return the family that wrote these facts of a view; refuse facts that no family writes."""
+    """Return the family that wrote these facts of a transformation; refuse facts that no family writes."""
     radius, pooled, counts, waves = facts["radius"], facts["pooled"], facts.get("counts"), facts.get("waves", False)
     if type(waves) is not bool or sum((radius is not None, bool(pooled), counts is not None, waves)) > 1:
         raise PlanError("A view has a radius, is pooled, or has soft counts or waves: at most one of these.")
@@ -344,14 +354,14 @@ def family_of(facts: dict[str, Any]) -> QueryFamily:
     return RankHistogram(counts) if radius is None else ClippedSecondMoments(radius)
 
 
-def _kept(known: Collection[int], binary: Sequence[int], exclusive: Groups) -> Marks:
+def _kept(known: Collection[int], binary: Sequence[int], exclusive: Groups) -> Indicators:
     kept = tuple(c for c in binary if c in known)
-    return Marks(kept, tuple(tuple(c for c in group if c in kept) for group in exclusive))
+    return Indicators(kept, tuple(tuple(c for c in group if c in kept) for group in exclusive))
 
 
-def _counted_l1(features: Features, weights: Weights, marks: Marks) -> float:
-    return soft_counts_l1(features, weights, marks.groups())
+def _counted_l1(features: Features, weights: Weights, marks: Indicators) -> float:
+    return hat_l1(features, weights, marks.groups())
 
 
-def _counted_l2(features: Features, weights: Weights, marks: Marks) -> float:
-    return soft_counts_l2(features, weights, marks.groups())
+def _counted_l2(features: Features, weights: Weights, marks: Indicators) -> float:
+    return hat_l2(features, weights, marks.groups())

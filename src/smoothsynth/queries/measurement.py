@@ -21,9 +21,9 @@ from smoothsynth.accounting import charges
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import LATTICE, WAVES, Feature, Term
 from smoothsynth.queries.families import MarginalMoments, PairwiseFourier
-from smoothsynth.queries.selection import PRODUCTS, PairChoice
-from smoothsynth.queries.sensitivity import Marks
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.selection import PRODUCTS, PairSelection
+from smoothsynth.queries.sensitivity import Indicators
+from smoothsynth.queries.transformation import Transformation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,10 +63,10 @@ class Measurement:
     multiplier: float | None = None
     weights: tuple[int, ...] = ()
     rows_per_person: int = 1
-    view: View | None = None
+    transformation: Transformation | None = None
     exclusive: tuple[tuple[int, ...], ...] = ()
     binary: tuple[int, ...] = ()
-    choice: PairChoice | None = None
+    choice: PairSelection | None = None
     # Computed once, when first asked for: no part of what is measured, and not taken over by `replace`.
     _sensitivity: int | None = field(default=None, init=False, repr=False, compare=False)
     _charge: charges.Charge | None = field(default=None, init=False, repr=False, compare=False)
@@ -80,7 +80,7 @@ class Measurement:
             raise PlanError("A measurement needs at least one feature, and one weight for each.")
         if max(feature.degree for feature in self.features) > MOST_DEGREE:
             raise PlanError(f"A feature can have a total degree of at most {MOST_DEGREE}. Take lower degrees.")
-        self.family.check(self.features, 0 if self.view is None else len(self.view.knots))
+        self.family.check(self.features, 0 if self.transformation is None else len(self.transformation.knots))
         if self.choice is not None:
             self._check_choice(self.choice)
         if min(self.weights) < 1 or self.rows_per_person < 1:
@@ -113,13 +113,13 @@ class Measurement:
     def _most_moved(self) -> int:
         family = self.family
         if self.mechanism == "cube":
-            return family.linf(self.features, self.weights, self._marks) * self.rows_per_person
+            return family.linf(self.features, self.weights, self._indicators) * self.rows_per_person
         slack = [
             1.0 + (0.0 if family.exact else 2.0 * self.rows_per_person * w * _rounding(f))
             for f, w in islice(self._pairs, self._released)
         ]
         if self.mechanism == "discrete laplace":
-            exact, extra = family.l1(self.features, self.weights, self._marks), math.fsum(slack)
+            exact, extra = family.l1(self.features, self.weights, self._indicators), math.fsum(slack)
         else:
             exact, extra = self._l2(), math.hypot(*slack)
         return math.ceil((exact * self.rows_per_person + extra) * (1.0 + 1e-9))
@@ -154,12 +154,12 @@ class Measurement:
         )
 
     def evaluate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the (points, features) matrix of what is measured, seen through the view."""
+        """Return the (points, features) matrix of what is measured, seen through the transformation."""
         return self.family.basis.evaluate(self.features, self.seen(points))
 
     def seen(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return points of the cube as they are seen through the view, if there is one."""
-        return points if self.view is None else self.view.of(points)
+        """Return points of the cube as they are seen through the transformation, if there is one."""
+        return points if self.transformation is None else self.transformation.of(points)
 
     def deviations(self, rows: int) -> NDArray[np.float64]:
         """Return the standard deviation of the noise of each moment."""
@@ -168,7 +168,7 @@ class Measurement:
     @property
     def family(self) -> QueryFamily:
         """What kind of queries these are."""
-        return MarginalMoments() if self.view is None else self.view.family
+        return MarginalMoments() if self.transformation is None else self.transformation.family
 
     @property
     def of_columns(self) -> bool:
@@ -180,27 +180,27 @@ class Measurement:
         """How many sums are released."""
         return len(self.features) if self.choice is None else PRODUCTS * self.choice.count
 
-    def _check_choice(self, choice: PairChoice) -> None:
+    def _check_choice(self, choice: PairSelection) -> None:
         """Refuse a choice that the proof does not cover: of other features, with weights, other noise, another person."""
-        waves = self.view is not None and self.family == PairwiseFourier()
-        if self.view is None or not waves or set(self.weights) != {FULL_WEIGHT} or self.multiplier is None:
+        waves = self.transformation is not None and self.family == PairwiseFourier()
+        if self.transformation is None or not waves or set(self.weights) != {FULL_WEIGHT} or self.multiplier is None:
             raise PlanError("Pairs are chosen among products of waves, with Gaussian noise and without weights.")
         if choice.rows_per_person != self.rows_per_person:
             raise PlanError("Choosing and measuring must protect as many rows of a person.")
-        choice.check(self.features, waves=WAVES * len(self.view.knots))
+        choice.check(self.features, waves=WAVES * len(self.transformation.knots))
 
     def _l2(self) -> float:
         if self.choice is not None:
             # Whichever pairs are chosen: the four products of one move by at most 2 in length (section 13).
             return 2.0 * FULL_WEIGHT * math.sqrt(self.choice.count)
-        return self.family.l2(self.features, self.weights, self._marks)
+        return self.family.l2(self.features, self.weights, self._indicators)
 
     @property
-    def _marks(self) -> Marks:
+    def _indicators(self) -> Indicators:
         """What is known of the indicators as they are seen."""
-        if self.view is None or not self.binary:
-            return Marks(self.binary, self.exclusive)
-        return self.family.marks(self.view, self.features, self.binary, self.exclusive)
+        if self.transformation is None or not self.binary:
+            return Indicators(self.binary, self.exclusive)
+        return self.family.marks(self.transformation, self.features, self.binary, self.exclusive)
 
     @property
     def _pairs(self) -> zip[tuple[Feature, int]]:
@@ -252,7 +252,7 @@ class NoisyMoments:
             "features": [[[list(factor) for factor in term] for term in f.terms] for f in m.features],
             "weights": list(m.weights),
             "integers": list(self.integers),
-            "view": None if m.view is None else m.view.as_dict(),
+            "view": None if m.transformation is None else m.transformation.as_dict(),
             "exclusive": [list(group) for group in m.exclusive],
             "binary": list(m.binary),
             **({} if m.choice is None else {"choice": m.choice.as_dict()}),
@@ -271,10 +271,10 @@ class NoisyMoments:
             multiplier=facts["multiplier"],
             weights=tuple(int(w) for w in facts["weights"]),
             rows_per_person=together,
-            view=None if facts["view"] is None else View.from_dict(facts["view"]),
+            transformation=None if facts["view"] is None else Transformation.from_dict(facts["view"]),
             exclusive=tuple(tuple(int(c) for c in group) for group in facts.get("exclusive", ())),
             binary=tuple(int(c) for c in facts.get("binary", ())),
-            choice=None if choice is None else PairChoice.from_dict(choice, rows_per_person=together),
+            choice=None if choice is None else PairSelection.from_dict(choice, rows_per_person=together),
         )
         return cls(measurement, int(facts["rows"]), tuple(int(z) for z in facts["integers"]))
 
@@ -305,7 +305,7 @@ def charge_for(
     )
 
 
-def check_marks(measurement: Measurement, schema: Schema) -> None:
+def check_indicators(measurement: Measurement, schema: Schema) -> None:
     """Refuse a measurement that takes coordinates for binary or exclusive that the schema does not have as such."""
     groups = {c: number for number, group in enumerate(schema.exclusive) for c in group}
     apart = any(len({groups.get(c) for c in group}) > 1 for group in measurement.exclusive)

@@ -32,10 +32,11 @@ _FLOORS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairChoice:
+class PairSelection:
     """How many pairs are chosen, at what cost, and what is expected of all: mean products of waves, in steps of the lattice.
 
-    `expected` has a line and a column for each wave of the view. It is made of released numbers, once those are known.
+    `expected` has a line and a column for each wave of the transformation. It is made of released numbers, once those are
+    known.
     """
 
     count: int
@@ -55,7 +56,7 @@ class PairChoice:
         object.__setattr__(self, "expected", expected)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PairChoice):
+        if not isinstance(other, PairSelection):
             return NotImplemented
         same = (self.expected is None) is (other.expected is None)
         return same and self._facts == other._facts and np.array_equal(_listed(self), _listed(other))
@@ -110,11 +111,11 @@ class PairChoice:
         return {"count": self.count, "multiplier": self.multiplier, "expected": expected}
 
     @classmethod
-    def from_dict(cls, facts: dict[str, Any], *, rows_per_person: int) -> PairChoice:
+    def from_dict(cls, facts: dict[str, Any], *, rows_per_person: int) -> PairSelection:
         """Read what `as_dict` wrote."""
         expected = None if facts["expected"] is None else np.array(facts["expected"], dtype=np.int64)
         return cls(facts["count"], facts["multiplier"], rows_per_person, expected)
 
 
-def _listed(choice: PairChoice) -> NDArray[np.int64]:
+def _listed(choice: PairSelection) -> NDArray[np.int64]:
     return np.zeros((0, 0), dtype=np.int64) if choice.expected is None else choice.expected

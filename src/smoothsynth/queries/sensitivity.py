@@ -15,7 +15,7 @@ with F_l the features  psi  of level l, and p = 1 or 2.
 
 The sensitivity of weighted features in each norm, from all that is known of the coordinates.
 
-Bounds for rows that a view keeps short.
+Bounds for rows that a transformation keeps short.
 
 Bounds for soft counts: those of a coordinate are at least 0 and together 1 (docs/proofs/sensitivity.md, section 12).
 
@@ -172,7 +172,7 @@ def _second_degree_l2(features: Sequence[Feature], weights: Sequence[float]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class Indicators:
     """What is public about some coordinates: `binary` ones are 0 or 1, and at most one of each `exclusive` group is 1."""
 
     binary: tuple[int, ...] = ()
@@ -184,7 +184,7 @@ class Marks:
         return {c: together.get(c, len(self.exclusive) + c) for c in self.binary}
 
 
-def only_marks(feature: Feature, groups: Mapping[int, int]) -> bool:
+def only_indicators(feature: Feature, groups: Mapping[int, int]) -> bool:
     """Whether a feature lies in [0, 1]: all of its factors are marks."""
     return all(c in groups and k == 1 for term in feature.terms for c, k in term)
 
@@ -224,17 +224,17 @@ def _sorted_out(terms: Weighted, groups: Mapping[int, int]) -> tuple[Weighted, I
     return without, [list(levels.values()) for levels in found.values()]
 
 
-NO_MARKS = Marks()
+NO_INDICATORS = Indicators()
 
 
-def linf_sensitivity(features: Sequence[Feature], weights: Sequence[int], marks: Marks = NO_MARKS) -> int:
+def linf_sensitivity(features: Sequence[Feature], weights: Sequence[int], marks: Indicators = NO_INDICATORS) -> int:
     """Return  max_r w_r (max phi_r - min phi_r):  w_r for features that are products of marks, 2 w_r for others."""
     groups = marks.groups()
     pairs = zip(features, weights, strict=True)
-    return max(weight * (1 if only_marks(feature, groups) else 2) for feature, weight in pairs)
+    return max(weight * (1 if only_indicators(feature, groups) else 2) for feature, weight in pairs)
 
 
-def l1_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks: Marks = NO_MARKS) -> float:
+def l1_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks: Indicators = NO_INDICATORS) -> float:
     """Bound  max_{x,x'} sum_r w_r |phi_r(x) - phi_r(x')|  (docs/proofs/sensitivity.md, sections 2, 5 and 11).
 
     Features of one coordinate: the sum over coordinates of  max_s sum_k w_k (1 - cos k s),
@@ -247,7 +247,7 @@ def l1_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks:
     return min(general, _marked_l1(tuple(features), tuple(weights), marks)) if marks.binary else general
 
 
-def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks: Marks = NO_MARKS) -> float:
+def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks: Indicators = NO_INDICATORS) -> float:
     """Bound  max_{x,x'} sqrt(sum_r w_r^2 (phi_r(x) - phi_r(x'))^2)  (docs/proofs/sensitivity.md, sections 3, 6 and 11).
 
     Features of one coordinate: the root of the sum over coordinates of
@@ -261,14 +261,14 @@ def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks:
 
 # A measurement is asked for its sensitivity many times, and two-way tables have thousands of features.
 @functools.lru_cache(maxsize=32)
-def _marked_l1(features: tuple[Feature, ...], weights: tuple[float, ...], marks: Marks) -> float:
+def _marked_l1(features: tuple[Feature, ...], weights: tuple[float, ...], marks: Indicators) -> float:
     values, marked, pooled = _apart(features, weights, marks)
     moved = change(marked, marks.groups(), lambda terms: values_l1(*_features(terms)))
     return (values_l1(*values) + moved + pooled) * (1.0 + 1e-12)
 
 
 @functools.lru_cache(maxsize=32)
-def _marked_l2(features: tuple[Feature, ...], weights: tuple[float, ...], marks: Marks) -> float:
+def _marked_l2(features: tuple[Feature, ...], weights: tuple[float, ...], marks: Indicators) -> float:
     values, marked, pooled = _apart(features, [w * w for w in weights], marks)
     moved = change(marked, marks.groups(), lambda terms: squares_of_values(*_features(terms)))
     plain = values_l2(values[0], [math.sqrt(w) for w in values[1]])
@@ -276,7 +276,7 @@ def _marked_l2(features: tuple[Feature, ...], weights: tuple[float, ...], marks:
 
 
 def _apart(
-    features: Sequence[Feature], weights: Sequence[float], marks: Marks
+    features: Sequence[Feature], weights: Sequence[float], marks: Indicators
 ) -> tuple[tuple[list[Feature], list[float]], Weighted, float]:
     """Return features without marks and their weights, single terms with marks, and the weights of pools of marks."""
     groups = marks.groups()
@@ -286,7 +286,7 @@ def _apart(
     for feature, weight in zip(features, weights, strict=True):
         if not feature.pooled and any(c in groups and k == 1 for c, k in feature.terms[0]):
             marked.append((feature.terms[0], weight))
-        elif feature.pooled and only_marks(feature, groups):
+        elif feature.pooled and only_indicators(feature, groups):
             pools.append(weight)
         else:
             values[0].append(feature)
@@ -298,7 +298,7 @@ def _features(terms: Weighted) -> tuple[list[Feature], list[float]]:
     return [Feature((term,)) for term, _ in terms], [weight for _, weight in terms]
 
 
-def short_rows_l2(features: Sequence[Feature], weights: Sequence[float], *, radius: float) -> float:
+def clipped_l2(features: Sequence[Feature], weights: Sequence[float], *, radius: float) -> float:
     """Bound the L2 sensitivity for rows of length at most `radius` (docs/proofs/sensitivity.md, section 9).
 
     Features c y_i, v T_2(y_i) with 4 v^2 <= p^2/2, and p y_i y_j:  p radius^2 + c^2/p.  Infinity for others.
@@ -312,7 +312,7 @@ def short_rows_l2(features: Sequence[Feature], weights: Sequence[float], *, radi
     return (pair * radius * radius + c * c / pair) * (1.0 + 1e-9)
 
 
-def short_rows_l1(features: Sequence[Feature], weights: Sequence[float], *, radius: float) -> float:
+def clipped_l1(features: Sequence[Feature], weights: Sequence[float], *, radius: float) -> float:
     """Bound the L1 sensitivity for rows of length at most `radius` (docs/proofs/sensitivity.md, section 10).
 
     By Cauchy and Schwarz  sum w |phi - phi'| <= sqrt(sum (w/u)^2) L2(u)  for all weights u, here those of section 9:
@@ -333,13 +333,13 @@ def short_rows_l1(features: Sequence[Feature], weights: Sequence[float], *, radi
     return min(math.sqrt(means / c + others if means else others) * (square + c) for c in tried) * (1.0 + 1e-9)
 
 
-def soft_counts_l1(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
-    """Return the L1 sensitivity of weighted soft counts; `groups` has the category of each mark, as `Marks.groups`."""
+def hat_l1(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
+    """Return the L1 sensitivity of weighted soft counts; `groups` has the category of each mark, as `Indicators.groups`."""
     return math.fsum(_two_largest(features, weights, groups)) * (1.0 + 1e-12)
 
 
-def soft_counts_l2(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
-    """Return the L2 sensitivity of weighted soft counts; `groups` has the category of each mark, as `Marks.groups`."""
+def hat_l2(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
+    """Return the L2 sensitivity of weighted soft counts; `groups` has the category of each mark, as `Indicators.groups`."""
     return math.sqrt(math.fsum(_two_largest(features, [w * w for w in weights], groups))) * (1.0 + 1e-12)
 
 
@@ -357,16 +357,16 @@ def _two_largest(features: Sequence[Feature], weights: Sequence[float], groups: 
     return [weight for column in apart for weight in sorted(column)[-2:]]
 
 
-def waves_l1(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
+def fourier_l1(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
     """Bound the L1 sensitivity by  |w|_2 L2(1),  L2(1) that of the same features without weights (Cauchy and Schwarz)."""
-    return math.hypot(*weights) * waves_l2(features, [1.0] * len(features), groups)
+    return math.hypot(*weights) * fourier_l2(features, [1.0] * len(features), groups)
 
 
-def waves_l2(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
+def fourier_l2(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
     """Bound the L2 sensitivity by the smaller of  p d + c^2/p  and  2 sqrt(p^2 k + c^2 d);  p and c are the largest weights.
 
     d counts the columns that occur, k the pairs of them. `groups` has the category of each mark whose measured waves are 0
-    where the mark is 0, as `Marks.groups`.
+    where the mark is 0, as `Indicators.groups`.
     """
     largest = {1: 0.0, 2: 0.0}
     for feature, weight in zip(features, weights, strict=True):

@@ -1,7 +1,7 @@
 """A public way of looking at a row before its features are taken: each coordinate bent, the whole row kept short.
 
 Later measurements can use what earlier ones released: rank-like coordinates spread a spike over the whole cube,
-standardised ones put noise in units of correlation. A view is made of released or public numbers only, it is
+standardised ones put noise in units of correlation. A transformation is made of released or public numbers only, it is
 whole-number arithmetic on the lattice, and it maps every row into the cube, so all sensitivities stay true.
 """
 
@@ -28,7 +28,7 @@ KNOTS = 2 * LATTICE // PIECE + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class Transformation:
     """Lattice values at the knots of each coordinate, (lines, KNOTS), and the query family that sees what is bent.
 
     With X + S = 256 j + f:  y = floor((knot_j (256 - f) + knot_{j+1} f) / 256).
@@ -47,7 +47,7 @@ class View:
         object.__setattr__(self, "knots", knots)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, View):
+        if not isinstance(other, Transformation):
             return NotImplemented
         return self.family == other.family and np.array_equal(self.knots, other.knots)
 
@@ -55,18 +55,18 @@ class View:
         return hash((self.knots.tobytes(), self.family))
 
     def sees(self, dimensions: int, coordinates: Iterable[int]) -> bool:
-        """Whether the view is one of rows with so many coordinates, and what it sees of them has these."""
+        """Whether the transformation is one of rows with so many coordinates, and what it sees of them has these."""
         most = self.family.coordinates(dimensions)
         return len(self.knots) == self.family.lines(dimensions) and all(0 <= c < most for c in coordinates)
 
     @classmethod
-    def from_values(cls, values: NDArray[np.float64], family: QueryFamily | None = None) -> View:
-        """Make a view from the values in [-1, 1] that the coordinates shall have at their knots."""
+    def from_values(cls, values: NDArray[np.float64], family: QueryFamily | None = None) -> Transformation:
+        """Make a transformation from the values in [-1, 1] that the coordinates shall have at their knots."""
         return cls(np.rint(np.clip(values, -1.0, 1.0) * LATTICE).astype(np.int64), family or RankHistogram())
 
     @classmethod
-    def straight(cls, dimensions: int, family: QueryFamily | None = None) -> View:
-        """Return the view that bends nothing: what a plan knows before the first release."""
+    def straight(cls, dimensions: int, family: QueryFamily | None = None) -> Transformation:
+        """Return the transformation that bends nothing: what a plan knows before the first release."""
         family = family or RankHistogram()
         return cls.from_values(np.tile(knot_places(), (family.lines(dimensions), 1)), family)
 
@@ -79,7 +79,7 @@ class View:
         return ((knots[piece] * (PIECE - inside) + knots[piece + 1] * inside) // PIECE).astype(np.float64)
 
     def of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return points of the cube as they are seen through the view."""
+        """Return points of the cube as they are seen through the transformation."""
         return self.family.after(self._bent(points)).T / LATTICE
 
     def of_knots(self, coordinate: int) -> NDArray[np.float64]:
@@ -99,7 +99,7 @@ class View:
         return {"knots": self.knots.tolist(), **self.family.facts()}
 
     @classmethod
-    def from_dict(cls, facts: dict[str, Any]) -> View:
+    def from_dict(cls, facts: dict[str, Any]) -> Transformation:
         """Read what `as_dict` wrote."""
         return cls(np.array(facts["knots"], dtype=np.int64), family_of(facts))
 

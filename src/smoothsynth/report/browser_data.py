@@ -112,19 +112,19 @@ def _pair_scales(known: evidence.Knowledge, coordinates: Sequence[int]) -> str |
     return _doubles([np.array([model_interval.pair_scale(known, a, b) for a, b in pairs])])
 
 
-def _stage(stage: evidence.Stage, chosen: list[int], rows: Array, numbers: Mapping[int, int]) -> dict[str, Any]:
+def _stage(stage: evidence.Round, chosen: list[int], rows: Array, numbers: Mapping[int, int]) -> dict[str, Any]:
     """Describe the chosen features of one measurement and how it looked at a row."""
-    view = stage.noisy.measurement.view
+    transformation = stage.noisy.measurement.transformation
     facts: dict[str, Any] = {"features": [_terms(stage.features[r], numbers) for r in chosen]}
-    if view is None:
+    if transformation is None:
         return facts
     # A knot is a whole number from 0 to 2^17: its upper bits, and the two lowest ones packed with those of others.
-    knots = (view.knots[list(numbers)] + LATTICE).ravel()
+    knots = (transformation.knots[list(numbers)] + LATTICE).ravel()
     lowest = np.stack([knots >> 1 & 1, knots & 1], axis=1).astype(np.uint8)
     facts |= {"knots": _text((knots >> 2).astype("<u2")), "bits": _text(np.packbits(lowest))}
-    basis = view.family.basis
+    basis = transformation.family.basis
     facts |= {"basis": basis.name, **({"cells": basis.cells} if isinstance(basis, HatBasis) else {})}
-    factors = view.family.shrink(view.unclipped(rows).T * LATTICE)
+    factors = transformation.family.shrink(transformation.unclipped(rows).T * LATTICE)
     return facts if factors is None else {**facts, "factors": _doubles([factors])}
 
 

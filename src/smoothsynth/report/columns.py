@@ -196,7 +196,7 @@ def _noise_of_shares(release: Release) -> dict[int, float]:
     """Return the noise of the measured share of each level, where one was measured by itself."""
     found: dict[int, float] = {}
     for moments in release.moments:
-        if moments.measurement.view is None:
+        if moments.measurement.transformation is None:
             for feature, deviation in zip(moments.features, moments.deviations, strict=True):
                 if not feature.pooled and feature.degree == 1:
                     found[feature.terms[0][0][0]] = float(deviation)

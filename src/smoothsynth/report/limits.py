@@ -237,7 +237,7 @@ def _drowned_columns(release: Release) -> Iterator[Limit]:
     spread = release.unit_rows().std(axis=0)
     values, noise = np.array(release.schema.roles) == "value", np.full(len(spread), np.inf)
     for moments in release.moments:
-        if moments.measurement.view is None:
+        if moments.measurement.transformation is None:
             for feature, deviation in zip(moments.features, moments.deviations, strict=True):
                 if not feature.pooled and feature.degree == 1:
                     noise[feature.terms[0][0][0]] = deviation

@@ -144,10 +144,10 @@ def check_words(evidence: Evidence) -> list[Check]:
 
 
 def _misfit(evidence: Evidence, noisy: NoisyMoments) -> str | None:
-    """Say whether moments are of other rows, or of coordinates that the schema (or the view) does not have."""
-    view, d = noisy.measurement.view, evidence.schema.dimensions
+    """Say whether moments are of other rows, or of coordinates that the schema (or the transformation) does not have."""
+    transformation, d = noisy.measurement.transformation, evidence.schema.dimensions
     used = [c for feature in noisy.features for term in feature.terms for c, _ in term]
-    if not (all(0 <= c < d for c in used) if view is None else view.sees(d, used)):
+    if not (all(0 <= c < d for c in used) if transformation is None else transformation.sees(d, used)):
         return f"{noisy.measurement.purpose!r:.80}: of columns that the schema does not have."
     if noisy.rows != evidence.facts["rows"]:
         return (

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from smoothsynth.discovery.search import Found
     from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement
     from smoothsynth.queries.measurement import Measurement, NoisyMoments
-    from smoothsynth.queries.selection import PairChoice
+    from smoothsynth.queries.selection import PairSelection
     from smoothsynth.schema import Column
 
 
@@ -66,7 +66,7 @@ class Evidence:
 
     @property
     def earlier(self) -> tuple[NoisyMoments, ...]:
-        """The moments of the release whose views were kept, if there is one."""
+        """The moments of the release whose transformations were kept, if there is one."""
         return self.measured.earlier
 
     @property
@@ -75,9 +75,9 @@ class Evidence:
         return self.measured.found
 
     @property
-    def measurements(self) -> list[LevelsMeasurement | PairChoice | Measurement | SubspaceMeasurement]:
+    def measurements(self) -> list[LevelsMeasurement | PairSelection | Measurement | SubspaceMeasurement]:
         """What was measured or chosen, once for each charge there should be."""
-        measured: list[LevelsMeasurement | PairChoice | Measurement | SubspaceMeasurement] = []
+        measured: list[LevelsMeasurement | PairSelection | Measurement | SubspaceMeasurement] = []
         measured += [] if self.found is None else self.found.measurements
         for m in (noisy.measurement for noisy in self.moments):
             measured += [m] if m.choice is None else [m.choice, m]

@@ -19,7 +19,7 @@ from smoothsynth.fit.result import without_remarks
 from smoothsynth.model.contradictions import contradictions, listed, remarks
 from smoothsynth.model.sampling import generator
 from smoothsynth.pipeline.load import DEVIATIONS, check_reach
-from smoothsynth.queries.measurement import check_marks
+from smoothsynth.queries.measurement import check_indicators
 from smoothsynth.schema.unresolved import is_open, open_bounds, open_levels
 from smoothsynth.verification.check import Check, verdict
 
@@ -36,7 +36,7 @@ _ORDERS = {"linf": np.inf, "l1": 1, "l2": 2}
 
 
 def check_sensitivities(evidence: Evidence) -> list[Check]:
-    """Compute how far one person can move the sums, from features, weights and view."""
+    """Compute how far one person can move the sums, from features, weights and transformation."""
     problems, measured = _false_marks(evidence), evidence.measurements
     for i, (charge, m) in enumerate(zip(evidence.facts["charges"], measured, strict=False), start=1):
         if not math.isclose(m.sensitivity, charge["sensitivity"], rel_tol=_NEAR):
@@ -51,7 +51,7 @@ def _false_marks(evidence: Evidence) -> list[str]:
     problems = []
     for i, noisy in enumerate(evidence.moments, start=1):
         try:
-            check_marks(noisy.measurement, evidence.schema)
+            check_indicators(noisy.measurement, evidence.schema)
         except PlanError as error:
             problems.append(f"Measurement {i}: {error}")
     return problems

@@ -1,7 +1,7 @@
-"""Show that the views, and the rows, follow from released numbers alone.
+"""Show that the transformations, and the rows, follow from released numbers alone.
 
-The model learns again from the released moments. If each view is what the model would have chosen by then, no look at
-private rows went into it; if the rows are what the model draws with the seed of the receipt, none went into them.
+The model learns again from the released moments. If each transformation is what the model would have chosen by then, no look
+at private rows went into it; if the rows are what the model draws with the seed of the receipt, none went into them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from smoothsynth.verification.check import Check
 if TYPE_CHECKING:
     from smoothsynth.model.model import Model
     from smoothsynth.queries.measurement import Measurement
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.verification.folder import Evidence
 
 
@@ -36,50 +36,54 @@ _NEAR = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The model after all releases, how many views it chose, and the largest knot difference of them (lattice steps).
+    """The model after all releases, how many transformations it chose, and their largest knot difference in lattice steps.
 
     `offered` is the largest difference, in such steps, of what was expected of pairs of columns before some were chosen.
     """
 
     model: Model
-    views: int
+    transformations: int
     farthest: int
     strange: int | None
     offered: int = 0
 
 
 def replay(evidence: Evidence) -> Replay:
-    """Let the model learn from the moments in order; stop at a view that it would not have chosen."""
-    rounds, views, farthest, offered = _begun(evidence), 0, 0, 0
+    """Let the model learn from the moments in order; stop at a transformation that it would not have chosen."""
+    rounds, transformations, farthest, offered = _begun(evidence), 0, 0, 0
     # Views may be kept from an earlier release: then they follow from its moments, which the folder holds too.
     sources = evidence.earlier or evidence.moments
     for i, (noisy, source) in enumerate(zip(evidence.moments, sources, strict=True), start=1):
-        view = noisy.measurement.view
-        if view is not None:
-            difference = _difference(view, rounds.proposed)
-            views, farthest = views + 1, max(farthest, difference)
+        transformation = noisy.measurement.transformation
+        if transformation is not None:
+            difference = _difference(transformation, rounds.proposed)
+            transformations, farthest = transformations + 1, max(farthest, difference)
             offered = max(offered, _unexpected(rounds.origin, source.measurement))
             if difference > _CLOSE or offered > _EXPECTED:
-                return Replay(rounds.model, views, farthest, i, offered)
+                return Replay(rounds.model, transformations, farthest, i, offered)
         rounds = rounds.after(noisy)
-    return Replay(rounds.model, views, farthest, None, offered)
+    return Replay(rounds.model, transformations, farthest, None, offered)
 
 
 def _begun(evidence: Evidence) -> Rounds:
-    adaptive = evidence.modelled or any(noisy.measurement.view is not None for noisy in evidence.moments)
+    adaptive = evidence.modelled or any(noisy.measurement.transformation is not None for noisy in evidence.moments)
     rows, earlier = evidence.facts["rows"], evidence.earlier
     return Rounds.released(evidence.schema, evidence.moments, rows=rows, earlier=earlier, adaptive=adaptive)
 
 
 def check_replay(evidence: Evidence) -> list[Check]:
-    """Replay once; then look at the views, and at the rows."""
+    """Replay once; then look at the transformations, and at the rows."""
     replayed = replay(evidence)
-    views = _check_views(evidence, replayed)
-    return [views] if "rows" in evidence.unreadable else [views, _check_reproduction(evidence, replayed)]
+    transformations = _check_transformations(evidence, replayed)
+    return (
+        [transformations]
+        if "rows" in evidence.unreadable
+        else [transformations, _check_reproduction(evidence, replayed)]
+    )
 
 
-def _check_views(evidence: Evidence, replayed: Replay) -> Check:
-    """Say whether every view is what the model chooses that learned from the earlier releases."""
+def _check_transformations(evidence: Evidence, replayed: Replay) -> Check:
+    """Say whether every transformation is what the model chooses that learned from the earlier releases."""
     if replayed.strange is not None:
         words = f"Measurement {replayed.strange} looks at rows in a way that does not follow from earlier releases"
         differ = f"knots differ by {replayed.farthest:,} of {LATTICE:,}"
@@ -93,9 +97,9 @@ def _check_views(evidence: Evidence, replayed: Replay) -> Check:
         return Check(
             "views", "note", "There is no seed, so nobody can tell where the subspace iteration got its start."
         )
-    if not replayed.views:
+    if not replayed.transformations:
         return Check("views", "passed", "All measurements look at the rows as they are.")
-    which = "The one view" if replayed.views == 1 else f"Each of {replayed.views} views"
+    which = "The one view" if replayed.transformations == 1 else f"Each of {replayed.transformations} views"
     which += " (those of an earlier release, whose moments are in the folder)" if evidence.earlier else ""
     if replayed.farthest or replayed.offered:
         most = max(replayed.farthest, replayed.offered)
@@ -151,8 +155,8 @@ def _unexpected(origin: Model, stated: Measurement) -> int:
     return int(np.abs(stated.choice.expected - chosen.expected).max())
 
 
-def _difference(stated: View, chosen: View | None) -> int:
-    """Return the largest difference of knots, or more than any if the views are of different kinds."""
+def _difference(stated: Transformation, chosen: Transformation | None) -> int:
+    """Return the largest difference of knots, or more than any if the transformations are of different kinds."""
     if chosen is None or stated.knots.shape != chosen.knots.shape or stated.family != chosen.family:
         return 2 * LATTICE + 1
     return int(np.abs(stated.knots - chosen.knots).max())

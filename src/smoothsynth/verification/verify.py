@@ -60,7 +60,7 @@ _CHECKS: tuple[tuple[str, Callable[[Evidence], list[Check]], tuple[str, ...]], .
 
 
 def verify(path: str | Path) -> Verification:
-    """Check a release folder without believing it: files, rows, the receipt's arithmetic, moments, views.
+    """Check a release folder without believing it: files, rows, the receipt's arithmetic, moments, transformations.
 
     A folder that is no release is a ReleaseError; everything else is a check that passed or not. What no check can show
     is in docs/verify.md: that noise was drawn at all, and from which rows.

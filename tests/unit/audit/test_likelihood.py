@@ -14,7 +14,7 @@ from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import pooled, tensor, total_degree
 from smoothsynth.queries.families import ClippedSecondMoments
 from smoothsynth.queries.measurement import Measurement, charge_for, coarse_sums
-from smoothsynth.queries.transformation import View, knot_places
+from smoothsynth.queries.transformation import Transformation, knot_places
 
 HERE, THERE = np.array([3.0, -2.0]), np.array([5.0, 4.0])
 RELEASED = np.array([[4.0, 0.0], [0.0, 0.0], [9.0, 9.0], [-7.0, 3.0]])
@@ -48,15 +48,18 @@ def test_cube_and_gaussian_losses():
         (total_degree(2, 2), None),
         (tensor(3, 2), None),
         ((pooled(2, range(2)),), None),
-        (total_degree(2, 2), View.from_values(np.tile(np.sin(knot_places()), (2, 1)), ClippedSecondMoments(0.7))),
+        (
+            total_degree(2, 2),
+            Transformation.from_values(np.tile(np.sin(knot_places()), (2, 1)), ClippedSecondMoments(0.7)),
+        ),
     ],
 )
-def test_the_sums_are_those_that_the_engine_finds(features, view):
+def test_the_sums_are_those_that_the_engine_finds(features, transformation):
     tables = pair((1.0, math.nan), (-0.3, 1e9))
-    measurement = Measurement("x", features, "discrete gaussian", multiplier=1.0, view=view)
+    measurement = Measurement("x", features, "discrete gaussian", multiplier=1.0, transformation=transformation)
     for side in (0, 1):
         table = open_table(tables.arrow(side), tables.schema)
-        exact = coarse_sums(LocalEngine().sums(table, features, view=view).unseal(), measurement)
+        exact = coarse_sums(LocalEngine().sums(table, features, transformation=transformation).unseal(), measurement)
         # A unit of the lattice for each row and factor, of 65536.
         assert likelihood.sums(measurement, tables.unit(side)) == pytest.approx(exact, abs=8.0)
 

@@ -17,7 +17,7 @@ from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.owner import draft_schema
 from smoothsynth.private.table import BASE, LEAST, open_table
 from smoothsynth.queries.bases import term_feature, total_degree
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.transformation import Transformation
 from smoothsynth.schema import Integer, Number, Schema
 
 SCHEMA = Schema({"age": Number(0, 100), "visits": Integer(0, 9), 'a "b"': Number(-1, 1)})
@@ -310,8 +310,10 @@ def test_a_stream_that_can_be_read_once_is_kept_within_the_memory():
 def test_views_and_single_columns_from_files(tmp_path):
     write_groups(TABLE, tmp_path / "rows.parquet")
     features = [term_feature((c, k)) for c in range(3) for k in range(1, 9)]
-    for view in (None, View.from_values(np.sin(np.linspace(-1, 1, 513)) * np.ones((3, 1)))):
-        expected = LocalEngine(threads=1).sums(open_table(TABLE, SCHEMA), features, view=view).unseal()
+    for transformation in (None, Transformation.from_values(np.sin(np.linspace(-1, 1, 513)) * np.ones((3, 1)))):
+        expected = (
+            LocalEngine(threads=1).sums(open_table(TABLE, SCHEMA), features, transformation=transformation).unseal()
+        )
         for settings in ({"threads": 3, "batch_rows": 100}, {"threads": 2}):
             table = open_table(tmp_path / "rows.parquet", SCHEMA)
-            assert LocalEngine(**settings).sums(table, features, view=view).unseal() == expected
+            assert LocalEngine(**settings).sums(table, features, transformation=transformation).unseal() == expected

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.errors import StudyError
+from smoothsynth.errors import FederatedError
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.sealed import SUM_BYTES, SealedSums
 from smoothsynth.private.sites import envelope as envelopes
@@ -72,10 +72,10 @@ def test_a_key_shows_nothing_and_cannot_be_copied(sender):
 def test_a_key_is_never_replaced(tmp_path):
     make_key(tmp_path / "north.key")
     before = (tmp_path / "north.key").read_text()
-    with pytest.raises(StudyError, match="exists already"):
+    with pytest.raises(FederatedError, match="exists already"):
         make_key(tmp_path / "north.key")
     (tmp_path / "north.pub").unlink()
-    with pytest.raises(StudyError, match="exists already"):
+    with pytest.raises(FederatedError, match="exists already"):
         make_key(tmp_path / "north.key")
     assert (tmp_path / "north.key").read_text() == before
     assert [p.name for p in tmp_path.iterdir()] == ["north.key"]
@@ -97,20 +97,20 @@ def test_what_is_no_key_is_refused(content, words, tmp_path):
     if content is not None:
         path.write_text(content, encoding="utf-8")
         path.chmod(0o600)
-    with pytest.raises(StudyError, match=words):
+    with pytest.raises(FederatedError, match=words):
         read_key(path)
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path):
     make_key(tmp_path / "north.key")
     (tmp_path / "north.key").chmod(0o640)
-    with pytest.raises(StudyError, match="mode 0640"):
+    with pytest.raises(FederatedError, match="mode 0640"):
         read_key(tmp_path / "north.key")
 
 
 @pytest.mark.parametrize("text", ["nothing.pub", "smoothsynth-public-1:", "smoothsynth-public-1:AAAA", "\0"])
 def test_what_is_no_public_key_is_refused(text):
-    with pytest.raises(StudyError, match="public key"):
+    with pytest.raises(FederatedError, match="public key"):
         read_public(text)
 
 
@@ -120,10 +120,10 @@ LOW_ORDER = [bytes(32), bytes([1]) + bytes(31), bytes.fromhex("ecffffff" + "ff" 
 @pytest.mark.parametrize("point", LOW_ORDER)
 def test_a_public_key_of_low_order_is_refused(point, tmp_path):
     text = "smoothsynth-public-1:" + base64.b64encode(bytes(32) + point).decode()
-    with pytest.raises(StudyError, match="protects nothing"):
+    with pytest.raises(FederatedError, match="protects nothing"):
         read_public(text)
     (tmp_path / "weak.pub").write_text(text + "\n")
-    with pytest.raises(StudyError, match="protects nothing"):
+    with pytest.raises(FederatedError, match="protects nothing"):
         read_public(tmp_path / "weak.pub")
 
 
@@ -139,7 +139,7 @@ def test_several_sums_and_facts_travel_together(sender, recipient):
     opened = taken_apart(text).open(recipient)
     assert opened.document == b"facts"
     assert [s.unseal() for s in opened.sums([FEATURES, FEATURES[:2]])] == [tuple(TOTALS), (5, -6)]
-    with pytest.raises(StudyError, match="one sum for each feature"):
+    with pytest.raises(FederatedError, match="one sum for each feature"):
         opened.sums([FEATURES])
 
 
@@ -166,7 +166,7 @@ def test_the_same_sums_are_never_sealed_twice_alike(sender, recipient):
 
 
 def test_only_the_recipient_can_open(sealed, sender):
-    with pytest.raises(StudyError, match="another key"):
+    with pytest.raises(FederatedError, match="another key"):
         taken_apart(sealed).open(sender)
 
 
@@ -188,7 +188,7 @@ def test_a_change_anywhere_is_noticed(sealed, sender):
         for column in range(0, len(text), 3):
             try:
                 accepted = taken_apart(changed(sealed, line, column)).is_from(sender.public)
-            except StudyError:
+            except FederatedError:
                 accepted = False
             # The last characters of base64 may hold bits that nobody reads.
             assert not accepted or (column >= len(text) - 4 and text.endswith("="))
@@ -203,7 +203,7 @@ def test_header_and_body_of_different_envelopes_do_not_fit(sender, recipient):
         for s in ("north", "south")
     )
     mixed = envelopes.Envelope({**two.header, "ephemeral": one.header["ephemeral"]}, two.head, one.body, b"", b"")
-    with pytest.raises(StudyError, match="damaged"):
+    with pytest.raises(FederatedError, match="damaged"):
         mixed.open(recipient)
 
 
@@ -223,7 +223,7 @@ def test_header_and_body_of_different_envelopes_do_not_fit(sender, recipient):
     ],
 )
 def test_what_is_not_whole_is_refused(spoil, sealed):
-    with pytest.raises(StudyError, match=r"not a whole file|another format|damaged"):
+    with pytest.raises(FederatedError, match=r"not a whole file|another format|damaged"):
         taken_apart(spoil(sealed))
 
 
@@ -237,7 +237,7 @@ def test_a_weak_ephemeral_key_is_refused(sealed, recipient):
     envelope = taken_apart(sealed)
     zero = base64.b64encode(bytes(32)).decode()
     weak = envelopes.Envelope({"ephemeral": zero}, envelope.head, envelope.body, b"", b"")
-    with pytest.raises(StudyError, match="another key, or is damaged"):
+    with pytest.raises(FederatedError, match="another key, or is damaged"):
         weak.open(recipient)
 
 
@@ -279,7 +279,7 @@ def test_digests_tell_sums_apart():
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     files.write_new(tmp_path / "x", "text", private=True)
     assert mode(tmp_path / "x") == 0o600
-    with pytest.raises(StudyError, match="exists already"):
+    with pytest.raises(FederatedError, match="exists already"):
         files.write_new(tmp_path / "x", "other", private=True)
     files.write_new(tmp_path / "x", "third", private=True, replace=True)
     assert (tmp_path / "x").read_text() == "third"
@@ -289,7 +289,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     for name in ("x", "y"):
-        with pytest.raises(StudyError, match="No space left"):
+        with pytest.raises(FederatedError, match="No space left"):
             files.write_new(tmp_path / name, "fourth", private=True, replace=name == "x")
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x").read_text() == "third"
@@ -303,7 +303,7 @@ def test_a_disk_without_links_will_do(tmp_path, monkeypatch):
     files.write_new(tmp_path / "x", "text", private=True)
     assert (tmp_path / "x").read_text() == "text"
     assert mode(tmp_path / "x") == 0o600
-    with pytest.raises(StudyError, match="exists already"):
+    with pytest.raises(FederatedError, match="exists already"):
         files.write_new(tmp_path / "x", "other", private=True)
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x").read_text() == "text"
@@ -312,14 +312,14 @@ def test_a_disk_without_links_will_do(tmp_path, monkeypatch):
 def test_a_file_that_cannot_be_written_is_found_beforehand(tmp_path):
     files.check_new(tmp_path / "x")
     (tmp_path / "x").write_text("")
-    with pytest.raises(StudyError, match="exists already"):
+    with pytest.raises(FederatedError, match="exists already"):
         files.check_new(tmp_path / "x")
-    with pytest.raises(StudyError, match="Nothing can be written"):
+    with pytest.raises(FederatedError, match="Nothing can be written"):
         files.check_new(tmp_path / "no" / "x")
-    with pytest.raises(StudyError, match="There is no file"):
+    with pytest.raises(FederatedError, match="There is no file"):
         files.read_text(tmp_path / "none")
     (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(StudyError, match="not a text file"):
+    with pytest.raises(FederatedError, match="not a text file"):
         files.read_text(tmp_path / "b")
 
 
@@ -327,6 +327,6 @@ def test_without_the_library_the_error_says_what_to_install(tmp_path, monkeypatc
     import sys
 
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
-    with pytest.raises(StudyError, match=r"pip install 'smoothsynth\[federated\]'"):
+    with pytest.raises(FederatedError, match=r"pip install 'smoothsynth\[federated\]'"):
         make_key(tmp_path / "north.key")
     assert list(tmp_path.iterdir()) == []

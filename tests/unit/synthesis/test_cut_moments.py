@@ -8,13 +8,13 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs
 from smoothsynth.model.copula import CutMoments, free_pairs
-from smoothsynth.model.marginals import Groups, flat_columns
+from smoothsynth.model.marginals import Groups, flat_marginals
 from smoothsynth.model.model import Model
 from smoothsynth.model.norm_resampling import Stretch, needed_stretch
 from smoothsynth.model.row_norms import expected_ranks
 from smoothsynth.model.sampling import generator, place, scores
 from smoothsynth.model.scales import known_so_far, shifted
-from smoothsynth.model.transformations import length_view, score_view
+from smoothsynth.model.transformations import length_transformation, score_transformation
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
@@ -23,29 +23,31 @@ COLUMNS, ROWS = 20, 6000
 
 def skewed_columns():
     """Return columns that are crowded near -0.5, with a tail to the right."""
-    columns = flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}))
+    columns = flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}))
     above = np.maximum(columns.places + 0.6, 0.0)
     shape = above * np.exp(-above / 0.15) * columns.base
     return replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
 
 
 def lengths_of(points, columns):
-    view = length_view(expected_ranks(columns, np.eye(COLUMNS)))
+    transformation = length_transformation(expected_ranks(columns, np.eye(COLUMNS)))
     cosines = tuple(term_feature((0, k)) for k in range(1, 9))
-    measurement = Measurement("lengths", cosines, "cube", 100.0, view=view)
+    measurement = Measurement("lengths", cosines, "cube", 100.0, transformation=transformation)
     values = measurement.evaluate(points).mean(axis=0) * ROWS * np.array(measurement.weights, dtype=float)
     return NoisyMoments(measurement, ROWS, tuple(map(int, np.rint(values))))
 
 
 def seen_cut(points, columns, length, *, noise=1e-4):
     """Return the moments of points cut to a length, as a release with hardly any noise would have them."""
-    view = score_view(columns, length * columns.deviations())
-    seen = view.of(points)
+    transformation = score_transformation(columns, length * columns.deviations())
+    seen = transformation.of(points)
     covariance = np.cov(seen.T, bias=True)
     units = length * columns.deviations()
     means, all_of_it = seen.mean(axis=0), np.ones(COLUMNS)
     pairs, before = covariance * free_pairs(columns), columns.means()
-    return CutMoments(view, means, all_of_it, units, noise * units, before, covariance, pairs, noise, True, noise)
+    return CutMoments(
+        transformation, means, all_of_it, units, noise * units, before, covariance, pairs, noise, True, noise
+    )
 
 
 def as_pairs_would(columns, cut):
@@ -141,7 +143,7 @@ def test_chosen_rows_that_lack_nothing_or_are_few_stay(count):
 def wanted_beside_what_rows_have(cut, columns, rows):
     """Return the wanted covariance of a pair of columns, and that of the rows, on average over the pairs."""
     flat, free = np.full(len(rows), 1 / len(rows)), free_pairs(columns) > 0
-    own = np.cov(cut.view.of(rows).T, bias=True)
+    own = np.cov(cut.transformation.of(rows).T, bias=True)
     return cut.wanted(columns, rows, flat, free_pairs(columns))[free].mean(), own[free].mean()
 
 
@@ -189,7 +191,7 @@ def test_means_are_shifted_and_variances_are_not():
 
 
 def test_shares_are_shifted_too():
-    columns = flat_columns(ss.Schema({"x": ss.Number(-1, 1), "c": ss.Category(["a", "b", "z"])}))
+    columns = flat_marginals(ss.Schema({"x": ss.Number(-1, 1), "c": ss.Category(["a", "b", "z"])}))
     mark = columns.groups.levels[0][0]
     by = np.zeros(columns.count)
     by[mark] = 0.1

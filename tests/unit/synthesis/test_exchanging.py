@@ -8,13 +8,13 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.methods.layout import Shape
-from smoothsynth.model.marginals import Groups, flat_columns
+from smoothsynth.model.marginals import Groups, flat_marginals
 from smoothsynth.model.swapping import Shapes, believed_shapes, columns_of, exchange
-from smoothsynth.model.transformations import wave_view
+from smoothsynth.model.transformations import wave_transformation
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.families import PairwiseFourier
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
-from smoothsynth.queries.transformation import View, knot_places
+from smoothsynth.queries.transformation import Transformation, knot_places
 
 ROWS = 20_000
 
@@ -41,7 +41,11 @@ def waves_of_table(schema, points, *, noise=0.0, seed=0, multiplier=5.0):
     """Return the waves of a table and their products, seen through flat columns, with so much noise."""
     features = Shape.of(schema).waves()
     measured = Measurement(
-        "", features, "discrete gaussian", multiplier=multiplier, view=wave_view(flat_columns(schema))
+        "",
+        features,
+        "discrete gaussian",
+        multiplier=multiplier,
+        transformation=wave_transformation(flat_marginals(schema)),
     )
     values = measured.evaluate(points).mean(axis=0)
     values += noise * np.random.default_rng(seed).normal(size=len(values))
@@ -125,20 +129,22 @@ def test_where_the_means_of_waves_were_not_released_those_of_the_rows_stand_for_
     assert np.isnan(shapes.means).all()
     own = shapes.functions(real, Groups())
     np.testing.assert_allclose(shapes.gained(own), 0.0, atol=0.02)
-    view = noisy.measurement.view
-    expected = view.of(real).T @ view.of(real) / ROWS - np.outer(view.of(rows).mean(axis=0), view.of(rows).mean(axis=0))
+    transformation = noisy.measurement.transformation
+    expected = transformation.of(real).T @ transformation.of(real) / ROWS - np.outer(
+        transformation.of(rows).mean(axis=0), transformation.of(rows).mean(axis=0)
+    )
     gained = shapes.gained(shapes.functions(rows, Groups()))
     waves = shapes.places
     found = gained[np.ix_(waves[:2], waves[2:])]
-    wanted = (expected - np.cov(view.of(rows).T, bias=True))[:2, 2:]
+    wanted = (expected - np.cov(transformation.of(rows).T, bias=True))[:2, 2:]
     # Nearly all of so clear a difference is believed.
     np.testing.assert_allclose(found, wanted, atol=0.03)
 
 
 def test_waves_seen_in_two_ways_are_not_mixed():
     noisy = waves_of_table(schema_of(2), parabola(ROWS, 0)[:, :2])
-    half = View.from_values(np.tile(0.5 * knot_places(), (2, 1)), PairwiseFourier())
-    bent = replace(noisy.measurement, view=half)
+    half = Transformation.from_values(np.tile(0.5 * knot_places(), (2, 1)), PairwiseFourier())
+    bent = replace(noisy.measurement, transformation=half)
     with pytest.raises(ValueError, match="one view"):
         Shapes.of([noisy, NoisyMoments(bent, noisy.rows, noisy.integers)], Groups())
 
@@ -223,7 +229,7 @@ def test_nothing_is_believed_of_a_pair_that_was_not_measured():
         tuple(full.features[i] for i in kept),
         "discrete gaussian",
         multiplier=5.0,
-        view=full.measurement.view,
+        transformation=full.measurement.transformation,
     )
     made = exchanged(shuffled(real, 1), NoisyMoments(some, ROWS, tuple(full.integers[i] for i in kept)))
     assert abs(bow(made)) < 0.01
@@ -240,12 +246,14 @@ def test_a_value_that_a_column_crowds_on_is_not_taken_for_a_shape():
     beyond = -0.5 + 1.4 * (ranks - 0.6) / 0.4
     real, start = np.where(ranks < 0.6, -0.5, beyond), np.where(ranks < 0.6, -0.51 + 0.02 * ranks / 0.6, beyond)
     schema = schema_of(3)
-    columns = flat_columns(schema)
+    columns = flat_marginals(schema)
     peak = (np.abs(columns.places + 0.5) < 0.012) * columns.base
     rest = ((columns.places > -0.5) & (columns.places < 0.9)) * columns.base
     masses = 0.6 * peak / peak.sum(axis=1)[:, None] + 0.4 * rest / rest.sum(axis=1)[:, None]
-    view = wave_view(replace(columns, masses=masses))
-    measured = Measurement("", Shape.of(schema).waves(), "discrete gaussian", multiplier=50.0, view=view)
+    transformation = wave_transformation(replace(columns, masses=masses))
+    measured = Measurement(
+        "", Shape.of(schema).waves(), "discrete gaussian", multiplier=50.0, transformation=transformation
+    )
     values = measured.evaluate(real).mean(axis=0) * ROWS * np.array(measured.weights, dtype=float)
     made = exchanged(start, NoisyMoments(measured, ROWS, tuple(map(int, np.rint(values)))))
 
@@ -257,25 +265,25 @@ def test_a_value_that_a_column_crowds_on_is_not_taken_for_a_shape():
 
 
 def test_a_column_that_is_narrow_but_no_peak_keeps_its_ranks():
-    columns = flat_columns(schema_of(2))
+    columns = flat_marginals(schema_of(2))
     masses = np.exp(-((columns.places / 0.1) ** 2) / 2) * columns.base
-    line = wave_view(replace(columns, masses=masses / masses.sum(axis=1)[:, None])).knots[0]
+    line = wave_transformation(replace(columns, masses=masses / masses.sum(axis=1)[:, None])).knots[0]
     inside = np.abs(np.linspace(-1, 1, len(line))) < 0.2
     assert (np.diff(line[inside]) > 0).all()
 
 
 def test_whole_numbers_are_known_values_and_no_peaks():
-    columns = flat_columns(ss.Schema({"a": ss.Integer(0, 100), "b": ss.Integer(0, 100)}))
+    columns = flat_marginals(ss.Schema({"a": ss.Integer(0, 100), "b": ss.Integer(0, 100)}))
     used = (np.abs(columns.places - 0.01) < 0.0101) & (columns.base > 0)
     masses = np.where(used, 0.5, 0.0)
     assert (masses.sum(axis=1) == 1.0).all(), "half of the rows have 50, half 51"
-    seen = wave_view(replace(columns, masses=masses)).of(np.array([[0.0, 0.0], [0.02, 0.02]]))
+    seen = wave_transformation(replace(columns, masses=masses)).of(np.array([[0.0, 0.0], [0.02, 0.02]]))
     assert (seen[1] - seen[0])[[0, 2]] == pytest.approx(1.68, abs=0.05), "one is low and the other is high"
 
 
 def test_holes_stay_where_they_are_and_levels_are_kept_whole():
     schema = ss.Schema({"a": ss.Number(-1, 1), "b": ss.Number(-1, 1, nullable=True), "k": ss.Category(["x", "y"])})
-    columns = flat_columns(schema)
+    columns = flat_marginals(schema)
     rng = np.random.default_rng(7)
     curve = parabola(ROWS, 0, columns=2)
     points = np.zeros((ROWS, schema.dimensions))
@@ -291,7 +299,9 @@ def test_holes_stay_where_they_are_and_levels_are_kept_whole():
     start = points.copy()
     there = np.flatnonzero(~holes)
     start[there, b] = start[rng.permutation(there), b]
-    measured = Measurement("", Shape.of(schema).waves(), "discrete gaussian", multiplier=5.0, view=wave_view(columns))
+    measured = Measurement(
+        "", Shape.of(schema).waves(), "discrete gaussian", multiplier=5.0, transformation=wave_transformation(columns)
+    )
     values = measured.evaluate(points).mean(axis=0) * ROWS * np.array(measured.weights, dtype=float)
     made = exchanged(start, NoisyMoments(measured, ROWS, tuple(map(int, np.rint(values)))), columns.groups)
     assert np.array_equal(made[:, hole], start[:, hole])
@@ -317,13 +327,13 @@ def test_a_number_is_spread_as_its_level_says():
     real[:, 3] = rng.uniform(-1, 1, ROWS)
     start = real.copy()
     start[:, 2] = rng.permutation(start[:, 2])
-    columns = flat_columns(schema)
+    columns = flat_marginals(schema)
     measured = Measurement(
         "",
         Shape.of(schema).waves(),
         "discrete gaussian",
         multiplier=5.0,
-        view=wave_view(columns),
+        transformation=wave_transformation(columns),
         **Shape.of(schema).facts(),
     )
     values = measured.evaluate(real).mean(axis=0) * ROWS * np.array(measured.weights, dtype=float)
@@ -345,8 +355,10 @@ def test_a_two_way_table_of_levels_comes():
     real = np.concatenate([np.eye(3)[k], np.eye(2)[m], rng.uniform(-1, 1, (ROWS, 1))], axis=1)
     start = real.copy()
     start[:, 3:5] = np.eye(2)[rng.permutation(m)]
-    columns = flat_columns(schema)
-    measured = Measurement("", Shape.of(schema).waves(), "discrete gaussian", multiplier=5.0, view=wave_view(columns))
+    columns = flat_marginals(schema)
+    measured = Measurement(
+        "", Shape.of(schema).waves(), "discrete gaussian", multiplier=5.0, transformation=wave_transformation(columns)
+    )
     values = measured.evaluate(real).mean(axis=0) * ROWS * np.array(measured.weights, dtype=float)
     made = exchanged(start, NoisyMoments(measured, ROWS, tuple(map(int, np.rint(values)))), columns.groups)
     np.testing.assert_allclose(made[:, :3].T @ made[:, 3:5] / ROWS, real[:, :3].T @ real[:, 3:5] / ROWS, atol=0.01)
@@ -369,13 +381,17 @@ def test_a_release_has_the_shapes_of_pairs():
 def test_what_no_plan_measures_is_passed_over():
     """The second wave of a level, and a mark that something is missing: a folder from elsewhere may hold such moments."""
     schema = ss.Schema({"a": ss.Number(-1, 1, nullable=True), "k": ss.Category(["x", "y"])})
-    columns = flat_columns(schema)
+    columns = flat_marginals(schema)
     features = (term_feature((0, 1), (5, 1)), term_feature((0, 1), (2, 1)), term_feature((4, 1), (7, 1)))
-    measured = Measurement("", features, "discrete gaussian", multiplier=5.0, view=wave_view(columns))
+    measured = Measurement(
+        "", features, "discrete gaussian", multiplier=5.0, transformation=wave_transformation(columns)
+    )
     rows = np.tile([[0.5, 0.0, 1.0, 0.0], [-0.5, 0.0, 0.0, 1.0]], (50, 1))
     noisy = NoisyMoments(measured, 100, (10**6,) * 3)
     assert np.array_equal(exchanged(rows, noisy, columns.groups), rows)
-    alone = Measurement("", features[1:2], "discrete gaussian", multiplier=5.0, view=wave_view(columns))
+    alone = Measurement(
+        "", features[1:2], "discrete gaussian", multiplier=5.0, transformation=wave_transformation(columns)
+    )
     assert np.array_equal(exchanged(rows, NoisyMoments(alone, 100, (10**6,)), columns.groups), rows)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.model import row_norms as lengths
-from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.model import hold_first
 from smoothsynth.queries.bases import pooled, term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
@@ -36,7 +36,7 @@ def released(*moments):
 
 
 def test_a_column_on_the_wrong_place_is_put_on_the_right_one():
-    columns = spike(flat_columns(SCHEMA), 0, 0.5)
+    columns = spike(flat_marginals(SCHEMA), 0, 0.5)
     held = hold_first(columns, [released((0, 1, -0.25), (0, 2, 2 * 0.0625 - 1))])
     assert held.means()[0] == pytest.approx(-0.25, abs=2e-3)
     assert held.deviations()[0] < 0.05
@@ -44,20 +44,20 @@ def test_a_column_on_the_wrong_place_is_put_on_the_right_one():
 
 
 def test_a_share_that_was_left_flat_does_not_move_a_spike_on_the_bound():
-    columns = spike(flat_columns(SCHEMA), 0, -1.0).mixed(0.05)
+    columns = spike(flat_marginals(SCHEMA), 0, -1.0).mixed(0.05)
     assert columns.means()[0] > -0.96
     held = hold_first(columns, [released((0, 1, -1.0), (0, 2, 1.0))])
     assert held.means()[0] < -0.999
 
 
 def test_what_noise_explains_stays():
-    columns = flat_columns(SCHEMA)
+    columns = flat_marginals(SCHEMA)
     near = released((0, 1, float(columns.means()[0]) + 5e-4), (1, 1, float(columns.means()[1])))
     assert hold_first(columns, [near]) is columns
 
 
 def test_levels_and_pooled_moments_are_no_columns():
-    columns = flat_columns(SCHEMA)
+    columns = flat_marginals(SCHEMA)
     shares = released((2, 1, 0.9), (3, 1, 0.05))
     assert hold_first(columns, [shares]) is columns
     measurement = Measurement("pooled", (pooled(2, (0, 1)),), "discrete laplace", epsilon=1.0)
@@ -95,5 +95,5 @@ def test_a_column_that_is_nearly_always_zero_keeps_its_mean():
 
 
 def test_higher_moments_of_the_first_release_are_left_alone():
-    columns = flat_columns(SCHEMA)
+    columns = flat_marginals(SCHEMA)
     assert hold_first(columns, [released((0, 3, 0.9), (1, 4, 0.9))]) is columns

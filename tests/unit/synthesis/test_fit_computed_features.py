@@ -12,11 +12,11 @@ from smoothsynth.fit.features import Evaluated, Quadratic, Stacked, computed_fea
 from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
 from smoothsynth.queries.bases import evaluate, lowest, pooled, term_feature, total_degree
 from smoothsynth.queries.families import ClippedSecondMoments
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.transformation import Transformation
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(-1, 1, (700, 6))
-BENT = View.from_values(np.tile(np.linspace(-1, 1, 513) ** 3, (6, 1)), ClippedSecondMoments(1.5)).of(POINTS)
+BENT = Transformation.from_values(np.tile(np.linspace(-1, 1, 513) ** 3, (6, 1)), ClippedSecondMoments(1.5)).of(POINTS)
 # In no particular order, so that a part that fills the wrong columns is found out.
 MIXED = (
     term_feature((2, 5)),

@@ -7,11 +7,11 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.methods.layout import cosines_of_length
-from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.norm_resampling import Stretch, hold_lengths
 from smoothsynth.model.row_norms import expected_ranks, mean_square
 from smoothsynth.model.sampling import place, scores
-from smoothsynth.model.transformations import length_view
+from smoothsynth.model.transformations import length_transformation
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
 ROWS, CANDIDATES = 2000, 12_000
@@ -19,7 +19,7 @@ ROWS, CANDIDATES = 2000, 12_000
 
 def normal_columns(count, **facts):
     """Return columns that are all normal around 0.1."""
-    columns = flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1, **facts) for i in range(count)}))
+    columns = flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1, **facts) for i in range(count)}))
     shape = np.exp(-(((columns.places - 0.1) / 0.3) ** 2) / 2) * columns.base
     marks = list(columns.groups.marks)
     shape[marks] = columns.masses[marks]
@@ -28,8 +28,10 @@ def normal_columns(count, **facts):
 
 def lengths_of_rows(columns, rows, *, noise_of=10**7):
     """Return cosines of the lengths of these rows, seen as the model expects them, with hardly any noise."""
-    view = length_view(expected_ranks(columns, np.eye(columns.count)))
-    measurement = Measurement("lengths", tuple(cosines_of_length(14)), "discrete gaussian", multiplier=5.0, view=view)
+    transformation = length_transformation(expected_ranks(columns, np.eye(columns.count)))
+    measurement = Measurement(
+        "lengths", tuple(cosines_of_length(14)), "discrete gaussian", multiplier=5.0, transformation=transformation
+    )
     sums = measurement.evaluate(rows).mean(axis=0) * noise_of * np.array(measurement.weights)
     return NoisyMoments(measurement, noise_of, tuple(map(int, np.rint(sums))))
 

@@ -8,7 +8,7 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.model import sampling as placing
 from smoothsynth.model.marginal_moments import hold_shares, measured_shares, where_there
-from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.model import empty_model
 from smoothsynth.model.sampling import choose_levels, place, scores
 from smoothsynth.pipeline.rounds import Rounds
@@ -45,7 +45,7 @@ def test_columns_that_are_sorted_ahead_are_placed_the_same(monkeypatch):
     schema = ss.Schema(
         {"a": ss.Number(0, 1), "b": ss.Number(0, 1, nullable=True), "c": ss.Number(0, 1), "d": ss.Number(0, 1)}
     )
-    columns = flat_columns(schema).with_shares({2: 0.25})
+    columns = flat_marginals(schema).with_shares({2: 0.25})
     drawn = scores(2000, 5, generator=np.random.default_rng(0))
     one_by_one = place(drawn, columns, generator=np.random.default_rng(1))
     monkeypatch.setattr(placing, "_MANY", 100)
@@ -54,7 +54,7 @@ def test_columns_that_are_sorted_ahead_are_placed_the_same(monkeypatch):
 
 def test_rows_of_a_flat_model_obey_the_schema():
     schema = ss.Schema({"a": ss.Category(["x", "y", "z"], nullable=True), "b": ss.Number(0, 1, nullable=True)})
-    columns = flat_columns(schema).with_shares({0: 0.2, 1: 0.3, 2: 0.1, 4: 0.25})
+    columns = flat_marginals(schema).with_shares({0: 0.2, 1: 0.3, 2: 0.1, 4: 0.25})
     rows = place(scores(2000, 5, generator=np.random.default_rng(0)), columns)
     np.testing.assert_allclose(rows[:, [0, 1, 2, 4]].mean(axis=0), [0.2, 0.3, 0.1, 0.25], atol=2e-3)
     assert np.all(rows[rows[:, 4] == 1.0, 3] == 0.0)
@@ -78,7 +78,7 @@ def test_an_engine_counts_levels_beside_soft_counts():
     x, c = rng.uniform(-1, 1, 300), rng.choice(["a", "b", None], 300)
     x[rng.random(300) < 0.2] = np.nan
     batch = pa.record_batch({"x": pa.array(x, from_pandas=True), "c": pa.array(c)})
-    sums = Kernel(schema, measured.features, measured.view).start()
+    sums = Kernel(schema, measured.features, measured.transformation).start()
     sums.add(batch)
     found = np.array(sums.totals(), dtype=float) / LATTICE**2
     points = schema.to_unit({name: batch.column(name) for name in schema.names})
@@ -155,7 +155,7 @@ def released(shares, rows):
 @pytest.fixture
 def known():
     truth = np.append(np.full(10, 0.1), [0.7, 0.3])
-    return truth, released(truth, 2_000), flat_columns(GRADES)
+    return truth, released(truth, 2_000), flat_marginals(GRADES)
 
 
 def test_shares_that_agree_within_noise_are_weighed_by_it(known):

@@ -5,7 +5,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.model.marginal_moments import learn_low
-from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.synthesis import rows_of_model
 from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.queries.measurement import NoisyMoments
@@ -39,7 +39,7 @@ def low_means(points, *, size, seed=1):
     schema = numbers(points.shape[1])
     first = ss.plan(schema, len(points), epsilon=1.0, delta=1e-6).measurements[0]
     released = noisy(first, points, np.random.default_rng(seed), size=size)
-    return learn_low(flat_columns(schema), [released]).means(), first.deviations(len(points))[0]
+    return learn_low(flat_marginals(schema), [released]).means(), first.deviations(len(points))[0]
 
 
 def test_columns_are_thought_alike_where_noise_is_large():

@@ -7,10 +7,10 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.model.copula import learn_pairs
-from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.sampling import place
 from smoothsynth.model.scales import shifted
-from smoothsynth.model.transformations import score_length, score_units, score_view
+from smoothsynth.model.transformations import score_length, score_transformation, score_units
 from smoothsynth.pipeline.plan import plan
 from smoothsynth.queries.measurement import NoisyMoments
 
@@ -20,7 +20,7 @@ SCHEMA = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})
 
 def skewed_columns():
     """Return columns that are crowded near -0.5, with a tail to the right."""
-    columns = flat_columns(SCHEMA)
+    columns = flat_marginals(SCHEMA)
     above = np.maximum(columns.places + 0.6, 0.0)
     shape = above * np.exp(-above / 0.15) * columns.base
     return replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
@@ -31,7 +31,7 @@ def pairs_of(points, columns, *, rows=ROWS, **budget):
     planned = plan(SCHEMA, rows, **budget)
     measurement = planned.measurements[planned.families.index("clipped second moments")]
     units = score_units(columns, measurement, rows) * score_length(columns, measurement, rows)
-    measurement = replace(measurement, view=score_view(columns, units))
+    measurement = replace(measurement, transformation=score_transformation(columns, units))
     values = measurement.evaluate(points).mean(axis=0) * rows * np.array(measurement.weights, dtype=float)
     return NoisyMoments(measurement, rows, tuple(map(int, np.rint(values))))
 

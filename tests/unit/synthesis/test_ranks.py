@@ -12,9 +12,9 @@ import smoothsynth as ss
 from smoothsynth.model import marginals as columns_module
 from smoothsynth.model import rank_histogram as ranks
 from smoothsynth.model.marginal_moments import learn_low
-from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.rank_histogram import learn_ranks
-from smoothsynth.model.transformations import rank_view
+from smoothsynth.model.transformations import rank_transformation
 from smoothsynth.queries.bases import pooled, term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
@@ -23,7 +23,7 @@ COLUMNS = 5
 
 def shaped(density):
     """Return columns that all have the same density."""
-    columns = flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}))
+    columns = flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}))
     shape = density(columns.places) * columns.base
     return replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
 
@@ -36,10 +36,12 @@ def ranks_of(true, model, *, rows, degrees=12, seed=None, soft=False):
     """Return cosines (or soft counts) of ranks of a table with these columns, seen through the model, with noise."""
     features = tuple(term_feature((c, k)) for k in range(1, degrees + 1) for c in range(COLUMNS))
     if soft:
-        view = rank_view(model, degrees)
-        measurement = Measurement("ranks", features, "discrete laplace", epsilon=1.0, view=view)
+        transformation = rank_transformation(model, degrees)
+        measurement = Measurement("ranks", features, "discrete laplace", epsilon=1.0, transformation=transformation)
     else:
-        measurement = Measurement("ranks", features, "discrete gaussian", multiplier=5.0, view=rank_view(model))
+        measurement = Measurement(
+            "ranks", features, "discrete gaussian", multiplier=5.0, transformation=rank_transformation(model)
+        )
     levels = (np.arange(4000) + 0.5) / 4000
     points = np.stack([true.quantiles(c, levels) for c in range(COLUMNS)], axis=1)
     values = measurement.evaluate(points).mean(axis=0)
@@ -160,7 +162,7 @@ def test_rare_values_far_off_are_not_forgotten():
     masses[0] = 0.98 * crowd / crowd.sum() + 0.02 * code / code.sum()
     true = replace(true, masses=masses)
     low = first_release(true, rows=20_000)
-    model = learn_low(flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})), low)
+    model = learn_low(flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})), low)
 
     def error(known):
         released = (ranks_of(true, model, rows=20_000, seed=seed) for seed in range(8))
@@ -189,9 +191,11 @@ def mostly_one_value(spread, rows, counts, *, seed):
         noisy(Measurement("means", means, "cube", epsilon=0.17)),
         noisy(Measurement("square", square, "discrete laplace", epsilon=0.07)),
     ]
-    model = learn_low(flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})), low)
+    model = learn_low(flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})), low)
     soft = tuple(term_feature((c, j)) for j in range(1, counts + 1) for c in range(COLUMNS))
-    ranks = noisy(Measurement("ranks", soft, "discrete laplace", epsilon=0.4, view=rank_view(model, counts)))
+    ranks = noisy(
+        Measurement("ranks", soft, "discrete laplace", epsilon=0.4, transformation=rank_transformation(model, counts))
+    )
     return model, ranks, low, line
 
 
@@ -232,7 +236,7 @@ def test_narrow_cells_leave_a_density_as_it_is():
 
 
 def test_lines_of_few_values_keep_them():
-    columns = flat_columns(ss.Schema({"x": ss.Number(-1, 1), "n": ss.Integer(0, 5), "k": ss.Category(["a", "b"])}))
+    columns = flat_marginals(ss.Schema({"x": ss.Number(-1, 1), "n": ss.Integer(0, 5), "k": ss.Category(["a", "b"])}))
     cut = columns.with_cells_at({0: np.array([0.25])})
     np.testing.assert_array_equal(cut.places[1, :6], columns.places[1, :6])
     assert np.count_nonzero(cut.base[1]) == 6

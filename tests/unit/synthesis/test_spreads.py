@@ -7,7 +7,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.model.clipped_moments import simulated
-from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.row_norms import mean_square
 from smoothsynth.model.sampling import place
 from smoothsynth.model.scale_posterior import Evidence, settle_spreads, widened
@@ -15,7 +15,7 @@ from smoothsynth.pipeline.plan import plan
 from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.queries.families import ClippedSecondMoments
 from smoothsynth.queries.measurement import NoisyMoments
-from smoothsynth.queries.transformation import View
+from smoothsynth.queries.transformation import Transformation
 
 ROWS, COLUMNS = 6_000, 6
 SCHEMA = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})
@@ -24,7 +24,7 @@ NORMAL, LONG_TAILS = (lambda x: np.exp(-((x / 0.25) ** 2) / 2.0)), (lambda x: (1
 
 
 def columns_like(density, schema=SCHEMA):
-    columns = flat_columns(schema)
+    columns = flat_marginals(schema)
     shape = density(columns.places) * columns.base
     return replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
 
@@ -148,8 +148,8 @@ class TestEvidence:
 
 def test_rows_that_are_short_are_seen_alike_cut_or_not():
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (500, 3))
-    view = View.straight(3, ClippedSecondMoments(1.0))
-    whole, cut = view.unclipped(points), view.of(points)
+    transformation = Transformation.straight(3, ClippedSecondMoments(1.0))
+    whole, cut = transformation.unclipped(points), transformation.of(points)
     short = np.linalg.norm(points, axis=1) < 0.999
     assert np.array_equal(whole[short], cut[short])
     assert whole == pytest.approx(points, abs=1e-4)

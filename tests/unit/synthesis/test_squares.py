@@ -7,14 +7,14 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.model.marginal_moments import UNKNOWN
-from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.scales import Known, mean_square, scaled
 
 COLUMNS = 8
 
 
 def normal_columns(mean, deviation):
-    columns = flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}))
+    columns = flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}))
     shape = np.exp(-(((columns.places - mean) / deviation) ** 2) / 2) * columns.base
     return replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.model.marginals import flat_columns
+from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.norm_resampling import Stretch, needed_stretch
 from smoothsynth.model.row_norms import believed, between, expected_ranks
 from smoothsynth.model.sampling import alike, place
-from smoothsynth.model.transformations import length_view, score_length, score_units
+from smoothsynth.model.transformations import length_transformation, score_length, score_units
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
@@ -18,16 +18,16 @@ COLUMNS, ROWS = 20, 4000
 
 
 def normal_columns(*, mean, deviation=0.2):
-    columns = flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}))
+    columns = flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}))
     shape = np.exp(-((columns.places - mean) ** 2) / (2 * deviation**2)) * columns.base
     return replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
 
 
 def lengths_of(points, columns):
     """Return the cosines of lengths of these rows, as a release with very little noise would have them."""
-    view = length_view(expected_ranks(columns, np.eye(COLUMNS)))
+    transformation = length_transformation(expected_ranks(columns, np.eye(COLUMNS)))
     cosines = tuple(term_feature((0, k)) for k in (1, 2, 3))
-    measurement = Measurement("lengths", cosines, "cube", 100.0, view=view)
+    measurement = Measurement("lengths", cosines, "cube", 100.0, transformation=transformation)
     values = measurement.evaluate(points).mean(axis=0) * ROWS * np.array(measurement.weights, dtype=float)
     return NoisyMoments(measurement, ROWS, tuple(map(int, np.rint(values))))
 
@@ -76,7 +76,7 @@ def test_a_stretch_spreads_lengths_and_leaves_columns_alone(stretch):
 
 def test_levels_and_missing_values_keep_their_law():
     schema = ss.Schema({"a": ss.Number(0, 1, nullable=True), "b": ss.Number(0, 1), "c": ss.Category(["x", "y", "z"])})
-    columns = flat_columns(schema)
+    columns = flat_marginals(schema)
     marks = list(columns.groups.marks)
     masses = columns.base * np.exp(2.0 * columns.places)
     masses[marks] = columns.base[marks]
@@ -137,7 +137,7 @@ def test_rows_with_levels_are_cut_for_finer_pairs():
     """Their products are two-way tables."""
     schema = ss.Schema({**{f"c{i}": ss.Number(-1, 1) for i in range(6)}, "kind": ss.Category(["a", "b", "c"])})
     plan = ss.plan(schema, 15_000, epsilon=1.0, delta=1e-6)
-    planned, columns = plan.measurements[plan.families.index("clipped second moments")], flat_columns(schema)
+    planned, columns = plan.measurements[plan.families.index("clipped second moments")], flat_marginals(schema)
     length = score_length(columns, planned, 15_000)
     assert 0.6 < length**2 / columns.count < 5.0
     assert length**2 * planned.deviations(15_000).min() == pytest.approx(0.01)
@@ -196,7 +196,7 @@ def test_few_or_equal_scores_stay_as_they_were_chosen(count):
 
 
 def test_the_first_half_of_drawn_scores_is_plain():
-    columns = flat_columns(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(4)}))
+    columns = flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(4)}))
     stretch, generator = Stretch(1.5, 0.5), np.random.default_rng(1)
     drawn = stretch.drawn(4001, columns, np.eye(4), generator=generator)
     plain = stretch.plain(drawn)

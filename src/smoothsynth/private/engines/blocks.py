@@ -1,4 +1,4 @@
-"""Batches become blocks of lattice points, transformed as a view says.
+"""Batches become blocks of lattice points, transformed as a transformation says.
 
 From the columns of a batch to whole numbers on the lattice, in blocks that stay in the cache of a core.
 
@@ -7,7 +7,7 @@ are the fastest, and of several, because few large operations let several thread
 
 The values t_k of Chebyshev polynomials on the lattice: t_k = rint(S T_k(X / S)), kept within [-S, S].
 
-A view of rows (smoothsynth.queries.transformation), in whole blocks: the same whole numbers, faster.
+A transformation of rows (smoothsynth.queries.transformation), in whole blocks: the same whole numbers, faster.
 
 With X' = X + S + 2 (S + 128) i for coordinate i, the piece of the chain that X lies on is number  X' >> 8  of all
 pieces of all coordinates, and on it the bent value is a straight line in X':
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Column, Measure
 
 
@@ -204,21 +204,21 @@ def rounded(values: NDArray[np.float64], out: NDArray[np.float64]) -> NDArray[np
 _SHIFT = PIECE.bit_length() - 1
 
 
-class Look:
-    """A view, ready for chunks of lattice values of some coordinates (coordinates x width). One thread only."""
+class BlockTransformation:
+    """A transformation, ready for chunks of lattice values of some coordinates (coordinates x width). One thread only."""
 
     __slots__ = ("_family", "_held", "_made", "_offsets", "_pieces", "_rises", "_starts")
 
-    def __init__(self, view: View, coordinates: Sequence[int], width: int) -> None:
-        self._family = view.family
+    def __init__(self, transformation: Transformation, coordinates: Sequence[int], width: int) -> None:
+        self._family = transformation.family
         # Of families that make several coordinates of each: the numbers of those that are wanted.
         self._made: list[int] | None = None
-        many = view.family.coordinates(1)
+        many = transformation.family.coordinates(1)
         if many > 1:
-            read = view.family.read(coordinates, len(view.knots))
+            read = transformation.family.read(coordinates, len(transformation.knots))
             self._made = [many * read.index(c // many) + c % many for c in coordinates]
             coordinates = read
-        knots = view.knots[list(coordinates)].astype(np.float64)
+        knots = transformation.knots[list(coordinates)].astype(np.float64)
         # The last knot has a piece of its own, of one point.
         rises = np.diff(knots, axis=1, append=knots[:, -1:]) / PIECE
         numbers = np.arange(rises.size, dtype=np.float64).reshape(rises.shape)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from smoothsynth.private.sealed import SealedSums
     from smoothsynth.private.table import Source, Table
     from smoothsynth.queries.bases import Feature
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Column
 
 T = TypeVar("T")
@@ -58,15 +58,15 @@ class DaskEngine:
         table: Table,
         features: Sequence[Feature],
         *,
-        view: View | None = None,
+        transformation: Transformation | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> SealedSums:
         """Return the exact sum of each feature over all rows."""
-        work = Work.checked(table, features, view)
+        work = Work.checked(table, features, transformation)
         whole = _attempt(lambda: self._whole(table._source, work), client=self.client)
         if whole is None:
             # Rows in the memory of this process are summed where they are.
-            return LocalEngine().sums(table, features, view=view, progress=progress)
+            return LocalEngine().sums(table, features, transformation=transformation, progress=progress)
         sums = sealed(table, features, whole)
         if progress is not None:
             progress(table.rows, table.rows)

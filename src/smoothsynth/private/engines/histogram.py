@@ -4,8 +4,8 @@ Sums of features of single columns: it is enough to count how often each value o
 
     sum over rows of t_k(X)  =  sum over v = -S..S of  (rows with X = v) t_k(v)
 
-One pass with one count per cell, whatever the degrees, and whatever way the view bends each coordinate by itself. Soft counts
-(smoothsynth.queries.bases) are made of these counts too.
+One pass with one count per cell, whatever the degrees, and whatever way the transformation bends each coordinate by itself.
+Soft counts (smoothsynth.queries.bases) are made of these counts too.
 
 Sums of levels: it is enough to count how often each place among the levels of a column occurs.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from smoothsynth.private.engines.blocks import Block, Look, aligned, rising, rounded
+from smoothsynth.private.engines.blocks import Block, BlockTransformation, aligned, rising, rounded
 from smoothsynth.queries.bases import LATTICE, Chebyshev, HatBasis, split
 from smoothsynth.queries.families import MarginalMoments
 from smoothsynth.schema import Category
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.private.engines.blocks import AnyScale
     from smoothsynth.queries.bases import Feature, Term
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Column
 
 
@@ -39,15 +39,17 @@ COUNTS_OF_A_COLUMN = 4 * (2 * LATTICE + 1)
 COUNTS_AT_THE_END = 3 * _GROUP * 8 * (2 * LATTICE + 1)
 
 
-def only_counts(features: Iterable[Feature], view: View | None, columns: int) -> bool:
+def only_counts(features: Iterable[Feature], transformation: Transformation | None, columns: int) -> bool:
     """Whether the features are better counted: all of single columns, of high degree or bent one by one; or soft counts."""
-    family = MarginalMoments() if view is None else view.family
+    family = MarginalMoments() if transformation is None else transformation.family
     if isinstance(family.basis, HatBasis):
         return True
     if columns > _MOST_COLUMNS or not (family.own_coordinates and family.alone):
         return False
     terms = [term for feature in features for term in feature.terms]
-    return all(len(term) == 1 for term in terms) and (view is not None or any(term[0][1] > 2 for term in terms))
+    return all(len(term) == 1 for term in terms) and (
+        transformation is not None or any(term[0][1] > 2 for term in terms)
+    )
 
 
 class Counts:
@@ -55,8 +57,10 @@ class Counts:
 
     __slots__ = ("_coordinates", "_counts", "_pieces", "_places", "_view")
 
-    def __init__(self, coordinates: Sequence[int], scales: Sequence[AnyScale], view: View | None) -> None:
-        self._coordinates, self._view = tuple(coordinates), view
+    def __init__(
+        self, coordinates: Sequence[int], scales: Sequence[AnyScale], transformation: Transformation | None
+    ) -> None:
+        self._coordinates, self._view = tuple(coordinates), transformation
         # At most 2^30 rows.
         self._counts = np.zeros((len(scales), 2 * LATTICE + 1), dtype=np.uint32)
         room = aligned(1, 1, _PIECE)
@@ -101,14 +105,14 @@ class Counts:
         return {term: found[term] for term in wanted}
 
     def _often(self, start: int, coordinates: Sequence[int]) -> NDArray[np.float64]:
-        """Return how often each lattice value is seen, through the view, for some columns."""
+        """Return how often each lattice value is seen, through the transformation, for some columns."""
         counts = self._counts[start : start + len(coordinates)]
         if self._view is None:
             return counts.astype(np.float64)
         often, seen = np.empty(counts.shape), np.empty((1, counts.shape[1]))
         for coordinate, column, out in zip(coordinates, counts, often, strict=True):
             seen[0] = np.arange(-LATTICE, LATTICE + 1)
-            Look(self._view, [coordinate], seen.shape[1]).at(seen, seen)
+            BlockTransformation(self._view, [coordinate], seen.shape[1]).at(seen, seen)
             places = (seen[0] + LATTICE).astype(np.intp)
             out[:] = np.bincount(places, weights=column, minlength=len(out))
         return often
@@ -139,10 +143,10 @@ def _by_degree(often: NDArray[np.float64], degrees: set[int]) -> Iterator[tuple[
             yield degree, np.dot(often, rounded(values, np.empty_like(values))[0])
 
 
-def only_levels(features: Iterable[Feature], view: View | None, columns: Iterable[Column]) -> bool:
+def only_levels(features: Iterable[Feature], transformation: Transformation | None, columns: Iterable[Column]) -> bool:
     """Whether the features are just levels of categories or intervals, each by itself."""
     plain = all(len(term) == 1 and term[0][1] == 1 for feature in features for term in feature.terms)
-    return view is None and plain and all(isinstance(column, (Category, Intervals)) for column in columns)
+    return transformation is None and plain and all(isinstance(column, (Category, Intervals)) for column in columns)
 
 
 class Tallies:

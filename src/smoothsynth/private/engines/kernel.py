@@ -3,13 +3,14 @@
 The rule, fixed for ever (S = 2^16; docs/proofs/exactness.md):
 
     X    = rint(S x)                        x the unit coordinate of the schema, missing = 0; levels and marks are 0 or S
-                                            (with a view: bent and shortened as smoothsynth.queries.transformation says)
+                                            (with a transformation: bent and shortened as smoothsynth.queries.transformation
+                                            says)
     t_1  = X,   t_k = rint(S T_k(X / S))    by the recurrence in doubles, kept within [-S, S]
     a term, in units of S^2:   X -> X S,   T_2 -> 2 X^2 - S^2,   T_k -> t_k S,   two factors -> t_a t_b,
                                more -> from the left  p := rint(p t / S),  and  p t  for the last factor
     B_r  = sum over rows and over the terms of the feature
 
-With a view of soft counts a term is a count (smoothsynth.queries.bases) times S.
+With a transformation of soft counts a term is a count (smoothsynth.queries.bases) times S.
 
 All numbers are integers in doubles. A sum of 2^20 products of two of them stays below 2^53, so matrix
 products are exact in any order, and sums add up over batches, threads and machines.
@@ -24,7 +25,7 @@ import numpy as np
 from smoothsynth.errors import DataError
 from smoothsynth.private.engines.blocks import (
     Block,
-    Look,
+    BlockTransformation,
     aligned,
     quick_arithmetic,
     rising,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.private.engines.products import Recipe, Step
     from smoothsynth.queries.bases import Feature, Term
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Schema
 
 # Doubles in the buffers of a thread that are in use at once: they should stay in its cache.
@@ -68,9 +69,11 @@ _EXACT_ROWS = 2**20
 class Kernel:
     """How to sum some features of a schema; `start` gives a thread its own sums."""
 
-    def __init__(self, schema: Schema, features: Sequence[Feature], view: View | None = None) -> None:
-        self.features, self.view = tuple(features), view
-        family = MarginalMoments() if view is None else view.family
+    def __init__(
+        self, schema: Schema, features: Sequence[Feature], transformation: Transformation | None = None
+    ) -> None:
+        self.features, self.transformation = tuple(features), transformation
+        family = MarginalMoments() if transformation is None else transformation.family
         self.recipe = recipe(self.features, family.coordinates(schema.dimensions))
         # Only what the features use is read.
         read = family.read(self.recipe.factors.coordinates, schema.dimensions)
@@ -81,8 +84,8 @@ class Kernel:
         self.names = [name for name, _ in self.owners]
         self.columns = {name: schema.columns[name] for name in self.names}
         self.scales = [scale_of(schema.columns[name], place) for name, place in self.owners]
-        self.counted = only_counts(self.features, view, len(self.names))
-        self.tallied = only_levels(self.features, view, self.columns.values())
+        self.counted = only_counts(self.features, transformation, len(self.names))
+        self.tallied = only_levels(self.features, transformation, self.columns.values())
         held = self.recipe.factors.count + max(self.recipe.widths, default=0) + len(self.names) * self.apart
         self.width = _WIDE if held * _WIDE <= 2 * _CACHE else _NARROW
         self.chunks = max(1, min(_MOST_CHUNKS, 2 ** (_CACHE // (held * self.width)).bit_length() // 2))
@@ -96,7 +99,7 @@ class Kernel:
             return len(self.names) * COUNTS_OF_A_COLUMN + COUNTS_AT_THE_END
         factors, columns = self.recipe.factors, len(self.names)
         turns = 4 * factors.reach[1] if len(factors.reach) > 1 else 0
-        look = 0 if self.view is None else (2 + 3 * self.made if self.made > 1 else 2) * columns
+        look = 0 if self.transformation is None else (2 + 3 * self.made if self.made > 1 else 2) * columns
         block = factors.count + sum(self.recipe.widths) + turns + columns * self.apart
         return 8 * (self.width * (self.chunks * block + look) + (self.chunks + 3) * self.recipe.size)
 
@@ -125,7 +128,7 @@ class Sums:
         if kernel.tallied:
             self._way = Tallies(coordinates, kernel.owners, kernel.columns)
         elif kernel.counted:
-            self._way = Counts(coordinates, kernel.scales, kernel.view)
+            self._way = Counts(coordinates, kernel.scales, kernel.transformation)
         else:
             self._way = Products(kernel)
 
@@ -164,7 +167,11 @@ class Products:
         self._factors = aligned(chunks, factors.count, width)
         self._factors[:, 0] = 1.0
         self._seen = self._factors[:, 1 : 1 + len(factors.coordinates)]
-        self._look = None if kernel.view is None else Look(kernel.view, factors.coordinates, width)
+        self._look = (
+            None
+            if kernel.transformation is None
+            else BlockTransformation(kernel.transformation, factors.coordinates, width)
+        )
         # What is seen of a row is other coordinates than its own: those need room of their own.
         self._block = Block(aligned(chunks, len(kernel.names), width) if kernel.apart else self._seen, kernel.scales)
         self._levels = [aligned(chunks, size, width) for size in kernel.recipe.widths]

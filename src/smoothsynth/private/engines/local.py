@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.private.table import Table
     from smoothsynth.queries.bases import Feature
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
 
 # Rows that are worth a thread.
 _THREAD_ROWS = 2**15
@@ -46,13 +46,13 @@ class LocalEngine:
         table: Table,
         features: Sequence[Feature],
         *,
-        view: View | None = None,
+        transformation: Transformation | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> SealedSums:
         """Return the exact sum of each feature over all rows."""
         import pyarrow as pa
 
-        kernel = Kernel(table.schema, features, view)
+        kernel = Kernel(table.schema, features, transformation)
         wanted = min(_cores(), -(-table.rows // _THREAD_ROWS))
         columns = len(table.schema.names)
         threads, rows = share_memory(self.memory, columns=columns, held=kernel.bytes, threads=wanted)

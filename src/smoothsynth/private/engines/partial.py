@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.private.table import Source, Table
     from smoothsynth.queries.bases import Feature
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Schema
 
 
@@ -79,13 +79,13 @@ class Work:
 
     schema: Schema
     features: tuple[Feature, ...]
-    view: View | None
+    transformation: Transformation | None
 
     @classmethod
-    def checked(cls, table: Table, features: Sequence[Feature], view: View | None) -> Work:
+    def checked(cls, table: Table, features: Sequence[Feature], transformation: Transformation | None) -> Work:
         """Describe the pass, after the kernel has refused here what it would refuse everywhere."""
-        Kernel(table.schema, features, view)
-        return cls(table.schema, tuple(features), view)
+        Kernel(table.schema, features, transformation)
+        return cls(table.schema, tuple(features), transformation)
 
     @property
     def nothing(self) -> Partial:
@@ -96,7 +96,7 @@ class Work:
         """Add up batches that have the columns of the schema, with the kernel of the local engine."""
         try:
             with one_thread():
-                sums, rows = Kernel(self.schema, self.features, self.view).start(), 0
+                sums, rows = Kernel(self.schema, self.features, self.transformation).start(), 0
                 for batch in batches():
                     sums.add(batch)
                     rows += batch.num_rows

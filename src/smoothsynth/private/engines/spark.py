@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from smoothsynth.private.sealed import SealedSums
     from smoothsynth.private.table import Source, Table
     from smoothsynth.queries.bases import Feature
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Column
 
 LIBRARY = "pyspark"
@@ -58,11 +58,11 @@ class SparkEngine:
         table: Table,
         features: Sequence[Feature],
         *,
-        view: View | None = None,
+        transformation: Transformation | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> SealedSums:
         """Return the exact sum of each feature over all rows."""
-        work = Work.checked(table, features, view)
+        work = Work.checked(table, features, transformation)
         source, cores = table._source, attempt(lambda: _cores(self.session))
         if isinstance(source, SparkSource):
             answer = partial(_over_frame, source, work, cores)
@@ -70,7 +70,7 @@ class SparkEngine:
             answer = partial(_over_pieces, self.session, pieces, work, cores)
         else:
             # Rows in the memory of this process are summed where they are.
-            return LocalEngine().sums(table, features, view=view, progress=progress)
+            return LocalEngine().sums(table, features, transformation=transformation, progress=progress)
         attempt(lambda: _ship_package(self.session))
         job = partial(_collected, answer, work)
         whole = run(_context(self.session), job, loggers=_loggers(), rows=table.rows, progress=progress)

@@ -10,7 +10,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
 
-from smoothsynth.errors import DataError, PlanError, StudyError
+from smoothsynth.errors import DataError, FederatedError, PlanError
 from smoothsynth.private.sites.envelope import keyed_digest, seal, taken_apart
 from smoothsynth.private.sites.keys import read_text
 from smoothsynth.private.table import Table
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from smoothsynth.private.sites.protocol import Request
     from smoothsynth.private.sites.store import AnswerRecord
     from smoothsynth.queries.bases import Feature
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Schema
 
 
@@ -44,12 +44,12 @@ def answer(
     study = request.study
     name = study.site_of(key.public)
     if table.rows != study.sites[name].rows:
-        raise StudyError(
+        raise FederatedError(
             f"The study says that {name} has {study.sites[name].rows:,} rows; this table has {table.rows:,}. Name the "
             "table that was agreed on, or tell the coordinator the right number: the study has to be started again."
         )
     asked = request.measurement
-    sums = engine.sums(table, asked.features, view=asked.view, progress=progress)
+    sums = engine.sums(table, asked.features, transformation=asked.transformation, progress=progress)
     record.claim(request, keyed_digest(sums, key))
     return seal([sums], _header(request, name), recipient=study.coordinator, sender=key)
 
@@ -57,7 +57,7 @@ def answer(
 def add_answers(request: Request, files: Sequence[str | Path], *, key: Key) -> SealedSums:
     """Open the answers of all sites to one request and add them; one that is missing, double or wrong is refused."""
     if key.public != request.study.coordinator:
-        raise StudyError(
+        raise FederatedError(
             "Your key is not that of this study's coordinator. Name the key that the study was started with."
         )
     answers: dict[str, tuple[str | Path, Envelope]] = {}
@@ -65,11 +65,11 @@ def add_answers(request: Request, files: Sequence[str | Path], *, key: Key) -> S
         envelope = taken_apart(read_text(file))
         name = _check(envelope, request, file)
         if name in answers:
-            raise StudyError(f"Site {name} is there twice: {answers[name][0]} and {file}. Leave one of them out.")
+            raise FederatedError(f"Site {name} is there twice: {answers[name][0]} and {file}. Leave one of them out.")
         answers[name] = (file, envelope)
     missing = [name for name in request.study.sites if name not in answers]
     if missing:
-        raise StudyError(
+        raise FederatedError(
             f"The answer of {', '.join(missing)} to round {request.round} is missing. Noise is drawn once, for all "
             "sites together: wait for it, and add all files in one go."
         )
@@ -89,12 +89,16 @@ class Answered:
         table: Table,
         features: Sequence[Feature],
         *,
-        view: View | None = None,
+        transformation: Transformation | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> SealedSums:
         """Return what the sites answered, if it is what was asked."""
         asked = self.request.measurement
-        if (tuple(features), view, table.rows) != (asked.features, asked.view, self.request.study.rows):
+        if (tuple(features), transformation, table.rows) != (
+            asked.features,
+            asked.transformation,
+            self.request.study.rows,
+        ):
             raise PlanError("The sites were asked for other sums than these.")
         if progress is not None:
             progress(table.rows, table.rows)
@@ -131,21 +135,23 @@ def _check(envelope: Envelope, request: Request, file: str | Path) -> str:
     said, study = envelope.header, request.study
     name = said.get("site", "")
     if said.get("study") != study.identity:
-        raise StudyError(f"{file} answers another study. Add the files that this study's sites sent.")
+        raise FederatedError(f"{file} answers another study. Add the files that this study's sites sent.")
     if name not in study.sites:
-        raise StudyError(f"{file} is of a site {name:.40} that this study does not have ({', '.join(study.sites)}).")
+        raise FederatedError(
+            f"{file} is of a site {name:.40} that this study does not have ({', '.join(study.sites)})."
+        )
     if not envelope.is_from(study.sites[name].key):
-        raise StudyError(
+        raise FederatedError(
             f"{file} is not as site {name} sealed it: it was changed or cut off on its way, or sealed with another key. "
             f"Ask {name} to send it again."
         )
     if said.get("round") != str(request.round):
-        raise StudyError(
+        raise FederatedError(
             f"{file} answers round {said.get('round', '?'):.10}; the study is in round {request.round}. Ask {name} to answer "
             f"request-{request.round}.json."
         )
     if said.get("request") != request.identity:
-        raise StudyError(
+        raise FederatedError(
             f"{file} answers a request with another schema, other features or another view. Ask {name} to answer "
             f"the request-{request.round}.json of this study."
         )

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.errors import StudyError
+from smoothsynth.errors import FederatedError
 from smoothsynth.private.sealed import SUM_BYTES, SealedSums
 from smoothsynth.private.sites.keys import halves, library, signed_by
 
@@ -58,7 +58,7 @@ class Envelope:
             return Opened(cipher.decrypt(nonce, self.body, self.head))
         except library()["refused"]:
             pass
-        raise StudyError("This was sealed for another key, or is damaged. Name the key that it was sealed for.")
+        raise FederatedError("This was sealed for another key, or is damaged. Name the key that it was sealed for.")
 
 
 class Opened:
@@ -84,7 +84,9 @@ class Opened:
     def sums(self, features: Sequence[Sequence[Feature]]) -> list[SealedSums]:
         """Return the sums of these features, in the order in which they were sealed."""
         if len(self._content) - self._start != SUM_BYTES * sum(map(len, features)):
-            raise StudyError("An envelope must hold one sum for each feature that was asked for; this one does not.")
+            raise FederatedError(
+                "An envelope must hold one sum for each feature that was asked for; this one does not."
+            )
         found, at = [], self._start
         for some in features:
             end = at + SUM_BYTES * len(some)
@@ -124,9 +126,11 @@ def taken_apart(text: str) -> Envelope:
     said = [_LINE.fullmatch(line) for line in [*above, lines[-1]]]
     header = {found[1]: found[2] for found in said if found}
     if lines[0] != _WARNING or None in said or len(header) != len(said) or len(lines) != 1 + len(said) + len(body):
-        raise StudyError("This is not a whole file of sealed sums. Ask for it again, and have it sent as a file.")
+        raise FederatedError("This is not a whole file of sealed sums. Ask for it again, and have it sent as a file.")
     if header.pop("format", "") != _FORMAT or not {"ephemeral", "signature"} <= set(header):
-        raise StudyError("This file of sealed sums has another format. Use the same version of smoothsynth everywhere.")
+        raise FederatedError(
+            "This file of sealed sums has another format. Use the same version of smoothsynth everywhere."
+        )
     head = "\n".join([_WARNING, *above, ""]).encode()
     signed = "\n".join([*lines[:-1], ""]).encode()
     signature = _decoded(header.pop("signature"))
@@ -158,4 +162,4 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise StudyError("A file of sealed sums is damaged: a line of it is not as it was written.") from None
+        raise FederatedError("A file of sealed sums is damaged: a line of it is not as it was written.") from None

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from smoothsynth._files import sync_folder, why_not_beside, why_not_new
-from smoothsynth.errors import StudyError
+from smoothsynth.errors import FederatedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,9 @@ def write_new(path: str | Path, text: str, *, private: bool, replace: bool = Fal
     try:
         handle, staging = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     except OSError as error:
-        raise StudyError(f"Nothing can be written beside {path}: {error.strerror}. Choose another folder.") from None
+        raise FederatedError(
+            f"Nothing can be written beside {path}: {error.strerror}. Choose another folder."
+        ) from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
@@ -47,9 +49,9 @@ def write_new(path: str | Path, text: str, *, private: bool, replace: bool = Fal
             _place(Path(staging), path)
         sync_folder(path.parent)
     except FileExistsError:
-        raise StudyError(f"{path} exists already; it is not replaced. Choose another name.") from None
+        raise FederatedError(f"{path} exists already; it is not replaced. Choose another name.") from None
     except OSError as error:
-        raise StudyError(f"{path} cannot be written: {error.strerror}.") from None
+        raise FederatedError(f"{path} cannot be written: {error.strerror}.") from None
     finally:
         with contextlib.suppress(OSError):
             Path(staging).unlink(missing_ok=True)
@@ -70,15 +72,15 @@ def _place(staging: Path, path: Path) -> None:
 def check_new(path: str | Path) -> None:
     """Find out that a file cannot be written before anything is spent on it."""
     if problem := why_not_new(Path(path)):
-        raise StudyError(problem)
+        raise FederatedError(problem)
 
 
 def check_replaceable(path: str | Path) -> None:
     """Find out that a file cannot be replaced before anything is spent on what shall be in it."""
     if Path(path).is_symlink():
-        raise StudyError(f"{path} is a symbolic link, which would be replaced by a file. Name the file itself.")
+        raise FederatedError(f"{path} is a symbolic link, which would be replaced by a file. Name the file itself.")
     if problem := why_not_beside(Path(path)):
-        raise StudyError(problem)
+        raise FederatedError(problem)
 
 
 def read_text(path: str | Path) -> str:
@@ -86,15 +88,15 @@ def read_text(path: str | Path) -> str:
     path = Path(path)
     try:
         if not path.is_file():
-            raise StudyError(f"There is no file {path}.")
+            raise FederatedError(f"There is no file {path}.")
         if path.stat().st_size > MOST_BYTES:
-            raise StudyError(f"{path} is too large to be a file of smoothsynth.")
+            raise FederatedError(f"{path} is too large to be a file of smoothsynth.")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         problem = f"{path} is not a text file of smoothsynth."
     except (OSError, ValueError) as error:
         problem = f"{path} cannot be read: {getattr(error, 'strerror', 'it is not a path')}."
-    raise StudyError(problem)
+    raise FederatedError(problem)
 
 
 _PUBLIC = "smoothsynth-public-1:"
@@ -141,7 +143,7 @@ def library() -> Mapping[str, Any]:
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     except ImportError:
-        raise StudyError(
+        raise FederatedError(
             "Sealed sums need the cryptography library. Install it with: pip install 'smoothsynth[federated]'"
         ) from None
     return {
@@ -158,7 +160,7 @@ def make_key(path: str | Path) -> str:
     path, parts = Path(path), library()
     public_path = _public_path(path)
     if public_path.exists():
-        raise StudyError(f"{public_path} exists already. A key is made once; choose another name for a second one.")
+        raise FederatedError(f"{public_path} exists already. A key is made once; choose another name for a second one.")
     key = Key(parts["ed25519"].Ed25519PrivateKey.generate(), parts["x25519"].X25519PrivateKey.generate())
     halves = (key._signing.private_bytes_raw(), key._opening.private_bytes_raw())
     write_new(path, f"{_WARNING}\nPRIVATE {_text(b''.join(halves))}\n", private=True)
@@ -173,18 +175,18 @@ def read_key(path: str | Path) -> Key:
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii")
     except FileNotFoundError:
-        raise StudyError(f"There is no key {path}. Make one with: smoothsynth federated key {path}") from None
+        raise FederatedError(f"There is no key {path}. Make one with: smoothsynth federated key {path}") from None
     except (OSError, ValueError):
-        raise StudyError(f"{path} cannot be read as a key. Make one with: smoothsynth federated key FILE") from None
+        raise FederatedError(f"{path} cannot be read as a key. Make one with: smoothsynth federated key FILE") from None
     if os.name == "posix" and mode & 0o077:
-        raise StudyError(
+        raise FederatedError(
             f"A key must be readable by its owner only; {path} has mode {stat.S_IMODE(mode):04o}. If nobody else can "
             f"have read it: chmod 600 {path}. Else make a new one."
         )
     lines = text.splitlines()
     raw = _raw(lines[1].removeprefix("PRIVATE ")) if len(lines) == 2 and lines[0] == _WARNING else b""
     if len(raw) != 2 * _HALF:
-        raise StudyError(f"{path} is not a key of smoothsynth. (The .pub file is for others; name the key itself.)")
+        raise FederatedError(f"{path} is not a key of smoothsynth. (The .pub file is for others; name the key itself.)")
     return Key(
         parts["ed25519"].Ed25519PrivateKey.from_private_bytes(raw[:_HALF]),
         parts["x25519"].X25519PrivateKey.from_private_bytes(raw[_HALF:]),
@@ -198,7 +200,7 @@ def read_public(key: str | Path) -> str:
         try:
             text = Path(key).read_text(encoding="ascii").strip()
         except (OSError, ValueError):
-            raise StudyError(
+            raise FederatedError(
                 f"{text:.80} is not a public key: it must be a .pub file of smoothsynth federated key, or its text."
             ) from None
     check_agreeable(text)
@@ -211,7 +213,7 @@ def check_agreeable(public: str) -> None:
     try:
         x25519.X25519PrivateKey.generate().exchange(x25519.X25519PublicKey.from_public_bytes(halves(public)[1]))
     except ValueError:
-        raise StudyError(
+        raise FederatedError(
             "This public key protects nothing: whatever is sealed for it, anybody can open. Its owner has to make one with: "
             "smoothsynth federated key FILE"
         ) from None
@@ -221,7 +223,7 @@ def halves(public: str) -> tuple[bytes, bytes]:
     """Return the Ed25519 and the X25519 part of a public key."""
     raw = _raw(public.removeprefix(_PUBLIC)) if public.startswith(_PUBLIC) else b""
     if len(raw) != 2 * _HALF:
-        raise StudyError(
+        raise FederatedError(
             "A public key must be the text of a .pub file, whole; this is something else (never send the private key)."
         )
     return raw[:_HALF], raw[_HALF:]

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.accounting.charges import Budget, Charge, compose
-from smoothsynth.errors import SmoothsynthError, StudyError
+from smoothsynth.errors import FederatedError, SmoothsynthError
 from smoothsynth.private.sites.keys import read_text, signed_by, write_new
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.schema import Schema
@@ -43,7 +43,7 @@ class Site:
 
     def __post_init__(self) -> None:
         if type(self.rows) is not int or self.rows < 1:
-            raise StudyError(f"The rows of a site must be a whole number of at least 1, not {self.rows!r:.40}.")
+            raise FederatedError(f"The rows of a site must be a whole number of at least 1, not {self.rows!r:.40}.")
         object.__setattr__(self, "key", str(self.key))
 
 
@@ -67,16 +67,16 @@ class Study:
 
     def __post_init__(self) -> None:
         if not self.sites:
-            raise StudyError("A study needs at least one site; it has none.")
+            raise FederatedError("A study needs at least one site; it has none.")
         for name in self.sites:
             if not _NAME.fullmatch(name):
-                raise StudyError(f"The name of a site is up to 40 letters, digits, - and _; {name!r:.60} is not.")
+                raise FederatedError(f"The name of a site is up to 40 letters, digits, - and _; {name!r:.60} is not.")
         keys = [site.key for site in self.sites.values()]
         if len(set(keys)) != len(keys):
-            raise StudyError("Each site must have a key of its own; two have the same. Let each make one.")
+            raise FederatedError("Each site must have a key of its own; two have the same. Let each make one.")
         cost = compose(self.charges, delta=self.budget.delta)
         if cost.epsilon > self.budget.epsilon or cost.delta > self.budget.delta:
-            raise StudyError("The rounds of a study must cost no more than its budget; these do.")
+            raise FederatedError("The rounds of a study must cost no more than its budget; these do.")
         object.__setattr__(self, "sites", MappingProxyType(dict(self.sites)))
         object.__setattr__(self, "choices", MappingProxyType(dict(self.choices)))
 
@@ -100,7 +100,7 @@ class Study:
         for name, site in self.sites.items():
             if site.key == key:
                 return name
-        raise StudyError(
+        raise FederatedError(
             f"Your key is not that of any site of this study ({', '.join(self.sites)}). Use the key whose .pub file you "
             "gave to the coordinator."
         )
@@ -139,7 +139,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one round asks of every site: the exact sums of these features, seen through this view."""
+    """What one round asks of every site: the exact sums of these features, seen through this transformation."""
 
     study: Study
     round: int
@@ -147,12 +147,12 @@ class Request:
 
     def __post_init__(self) -> None:
         if type(self.round) is not int or not 1 <= self.round <= len(self.study.charges):
-            raise StudyError(f"A study of {len(self.study.charges)} rounds has no round {self.round!r:.20}.")
+            raise FederatedError(f"A study of {len(self.study.charges)} rounds has no round {self.round!r:.20}.")
         asked, planned = self.measurement.charge(), self.study.charges[self.round - 1]
         if (asked.epsilon, asked.multiplier) != (planned.epsilon, planned.multiplier):
-            raise StudyError(f"Round {self.round} must cost what the study says of it; it costs something else.")
+            raise FederatedError(f"Round {self.round} must cost what the study says of it; it costs something else.")
         if self.measurement.rows_per_person != self.study.rows_per_person:
-            raise StudyError(
+            raise FederatedError(
                 f"Round {self.round} must protect as many rows of a person as the study says; it does not."
             )
 
@@ -175,18 +175,18 @@ class Request:
         """Read what `as_dict` wrote; anything else is refused in one sentence."""
         try:
             if facts["format"] != FORMAT:
-                raise StudyError(f"This version of smoothsynth reads requests of format {FORMAT}. Update it.")
+                raise FederatedError(f"This version of smoothsynth reads requests of format {FORMAT}. Update it.")
             request = cls(Study.from_dict(facts["study"]), facts["round"], measurement_from(facts["measurement"]))
-        except StudyError:
+        except FederatedError:
             raise
         except SmoothsynthError as error:
-            raise StudyError(f"This is not a whole request: {error}") from None
+            raise FederatedError(f"This is not a whole request: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            raise StudyError(
+            raise FederatedError(
                 f"This is not a whole request: a field is missing or wrong ({type(error).__name__})."
             ) from None
         if request.as_dict() != facts:
-            raise StudyError("This is not a whole request: it holds something that this version does not know.")
+            raise FederatedError("This is not a whole request: it holds something that this version does not know.")
         return request
 
 
@@ -220,16 +220,18 @@ def read_request(path: str | Path, *, coordinator: str | None = None) -> Request
     """Read a request; with the public key of the `coordinator`, one that somebody else wrote is refused."""
     document = read_json(path)
     if not isinstance(document.get("request"), dict):
-        raise StudyError(f"{path} is not a request. It is the file request-1.json, request-2.json, ... of the study.")
+        raise FederatedError(
+            f"{path} is not a request. It is the file request-1.json, request-2.json, ... of the study."
+        )
     request = Request.from_dict(document["request"])
     expected = request.study.coordinator if coordinator is None else coordinator
     if request.study.coordinator != expected:
-        raise StudyError(
+        raise FederatedError(
             f"{path} comes from another coordinator than the one whose key you gave. Do not answer it before you have "
             "compared the keys with the coordinator by telephone."
         )
     if not signed_by(expected, _signature(document), _message(request)):
-        raise StudyError(f"{path} is not as its coordinator signed it. Ask the coordinator to send it again.")
+        raise FederatedError(f"{path} is not as its coordinator signed it. Ask the coordinator to send it again.")
     return request
 
 
@@ -240,7 +242,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        raise StudyError(f"{path} is not a file of a study, or is damaged. Ask for it again.")
+        raise FederatedError(f"{path} is not a file of a study, or is damaged. Ask for it again.")
     return document
 
 

@@ -2,9 +2,10 @@
 
 Exact sums of a release, kept sealed for its owner, so that new rows can be added to them later.
 
-    B_r of all rows = B_r of the rows so far + B_r of the new rows,      each seen through the same view
+    B_r of all rows = B_r of the rows so far + B_r of the new rows,      each seen through the same transformation
 
-Later rounds look at rows through views made of what the first release published, so the views are kept with the sums.
+Later rounds look at rows through transformations made of what the first release published, so the transformations are kept
+with the sums.
 
 What a study costs, in the ledgers of its sites and of its coordinator: recorded whole, before anything leaves.
 
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth.accounting.charges import Charge
 from smoothsynth.accounting.ledger import LedgerFile
-from smoothsynth.errors import BudgetError, PlanError, SmoothsynthError, StudyError
+from smoothsynth.errors import BudgetError, FederatedError, PlanError, SmoothsynthError
 from smoothsynth.private.sites.envelope import fingerprint_of, seal, taken_apart
 from smoothsynth.private.sites.keys import check_replaceable, read_text, write_new
 from smoothsynth.queries.measurement import NoisyMoments
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from smoothsynth.private.sites.protocol import Request, Study
     from smoothsynth.private.table import Table
     from smoothsynth.queries.bases import Feature
-    from smoothsynth.queries.transformation import View
+    from smoothsynth.queries.transformation import Transformation
 
 
 _FORMAT = 1
@@ -77,7 +78,9 @@ class Kept:
         """Read what `to_bytes` wrote."""
         facts = json.loads(text)
         if facts["format"] != _FORMAT:
-            raise StudyError("These stored sums have another format. Use the version of smoothsynth that wrote them.")
+            raise FederatedError(
+                "These stored sums have another format. Use the version of smoothsynth that wrote them."
+            )
         return cls(
             schema=Schema.from_facts(facts["schema"]),
             rows=int(facts["rows"]),
@@ -117,17 +120,17 @@ class Keeping:
         table: Table,
         features: Sequence[Feature],
         *,
-        view: View | None = None,
+        transformation: Transformation | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> SealedSums:
         """Sum the rows that are here, and add them to those that were."""
         number, before = len(self._sums), self._before
-        if before is not None and view != before.kept.earlier[number].measurement.view:
+        if before is not None and transformation != before.kept.earlier[number].measurement.transformation:
             raise PlanError("Stored sums were seen through another view.")
         here = table if before is None else self._rows
         total = None if before is None else before.sums[number]
         if here is not None:
-            new = self._engine.sums(here, features, view=view, progress=progress)
+            new = self._engine.sums(here, features, transformation=transformation, progress=progress)
             if not number:
                 self._note(new)
             total = new if total is None else total + new
@@ -139,7 +142,7 @@ class Keeping:
     def _note(self, new: SealedSums) -> None:
         found = fingerprint_of(new)
         if found in self._known:
-            raise StudyError("These rows were added before: they would count twice. Name the new rows only.")
+            raise FederatedError("These rows were added before: they would count twice. Name the new rows only.")
         self._batch = (found,)
 
 
@@ -174,7 +177,7 @@ class Owner:
         """Write a store after a release was made; its budget is spent, so it is not lost if that fails."""
         try:
             write_store(self.path, store, key=self.key, replace_it=replace_it)
-        except StudyError as error:
+        except FederatedError as error:
             kept = "still holds what it held before" if replace_it else "is not there"
             words = f"The sums of this release could not be kept; {self.path} {kept}: {error}"
             warnings.warn(words, RuntimeWarning, stacklevel=3)
@@ -184,18 +187,20 @@ def read_store(path: str | Path, *, key: Key) -> Store:
     """Open a store with the key of its owner."""
     envelope = taken_apart(read_text(path))
     if "store" not in envelope.header:
-        raise StudyError(f"{path} is not a store of sums; it is the answer of a site. Name the file made by --keep.")
+        raise FederatedError(
+            f"{path} is not a store of sums; it is the answer of a site. Name the file made by --keep."
+        )
     if not envelope.is_from(key.public):
-        raise StudyError(
+        raise FederatedError(
             f"{path} was changed or cut off, or belongs to another key. Name the key that it was made with."
         )
     try:
         opened = envelope.open(key)
         kept = Kept.from_bytes(opened.document)
-    except StudyError:
+    except FederatedError:
         raise
     except (SmoothsynthError, KeyError, TypeError, ValueError):
-        raise StudyError(f"{path} was written by another version of smoothsynth. Use that one.") from None
+        raise FederatedError(f"{path} was written by another version of smoothsynth. Use that one.") from None
     return Store(kept, tuple(opened.sums([noisy.features for noisy in kept.earlier])))
 
 
@@ -264,11 +269,13 @@ class AnswerRecord:
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise StudyError(f"The record of your answers, {self.folder}, cannot be made: {error.strerror}.") from None
+            raise FederatedError(
+                f"The record of your answers, {self.folder}, cannot be made: {error.strerror}."
+            ) from None
         check_replaceable(self._path(request, request.round))
         for earlier in range(1, request.round):
             if not self._path(request, earlier).exists():
-                raise StudyError(
+                raise FederatedError(
                     f"{self.folder} has no record that you answered round {earlier} of this study, so it cannot say whether "
                     f"round {request.round} was asked otherwise before. Put the folder back that was beside your key then."
                 )
@@ -280,19 +287,19 @@ class AnswerRecord:
         path = self._path(request, request.round)
         try:
             write_new(path, f"{request.identity} {digest}\n", private=True)
-        except StudyError:
+        except FederatedError:
             if not path.exists():
                 raise
         self._check_request(request)
         if self._said(request)[1:] != [digest]:
-            raise StudyError(
+            raise FederatedError(
                 f"You answered round {request.round} of this study before, and your table has changed since: both answers "
                 "together would tell what changed. Name the table as it was then, or have the study started again."
             )
 
     def _check_request(self, request: Request) -> None:
         if self._said(request)[:1] != [request.identity]:
-            raise StudyError(
+            raise FederatedError(
                 f"You answered round {request.round} of this study before, to a request with other features or another view. "
                 "A round is answered once. If the coordinator cannot explain it, do not go on; else have the study started "
                 "again."
