@@ -2,6 +2,9 @@
 
 F(l) = log sum_k u0_k exp(l.W_k) - l.b + l'S l / 2        gradient  g = W'u - b + S l
 u_k(l) ~ u0_k exp(l.W_k)                                  Hessian   W' diag(u) W - m m' + S,   m = W'u
+
+For weights of candidates, W is large. For densities of single coordinates on the cells of a grid there are many small F,
+and all are evaluated together.
 """
 
 from __future__ import annotations
@@ -150,6 +153,15 @@ def gram_of(
     return total
 
 
+def _normalised(logs: Array) -> tuple[Array, Array]:
+    """Return exp(logs), scaled to add up to 1 along the last axis, and the log of the sum it had."""
+    peak = logs.max(axis=-1, keepdims=True)
+    weights = np.exp(logs - peak)
+    total = weights.sum(axis=-1, keepdims=True)
+    weights /= total
+    return weights, (peak + np.log(total))[..., 0]
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """A dual point: l, the scores W l, the weights u(l), log sum_k u0_k exp(score_k), W'u, F(l) and its gradient."""
@@ -183,12 +195,8 @@ class EntropyDual:
 
     def weigh(self, scores: Array) -> tuple[Array, float]:
         """Return the weights that belong to the scores, and log sum_k u0_k exp(score_k)."""
-        tilted = self.log_base + scores
-        peak = float(tilted.max())
-        weights = np.exp(tilted - peak)
-        total = float(weights.sum())
-        weights /= total
-        return weights, peak + float(np.log(total))
+        weights, log_sum = _normalised(self.log_base + scores)
+        return weights, float(log_sum)
 
     def times_noise(self, vector: Array) -> Array:
         """Return S v."""
@@ -239,3 +247,48 @@ class EntropyDual:
     def variances(self, point: Point) -> Array:
         """Return the variance of each feature under the weights."""
         return np.maximum(self.features.gram_diagonal(point.weights) - point.moments**2, 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginalDuals:
+    """F of the density of each coordinate, for functions (coordinates, functions, cells) and variances of the noise.
+
+    Multipliers, target and noise are (coordinates, functions): every coordinate has an F of its own. With `links` A,
+    (coordinates, functions, moments), they are (1, moments), and there is one F: the sum of those at the multipliers A l,
+    for independent coordinates whose moments are sums over them. An impossible cell has the log base -inf.
+    """
+
+    functions: Array
+    target: Array
+    log_base: Array
+    noise: Array
+    links: Array | None = None
+
+    def at(self, multipliers: Array) -> tuple[Array, Array]:
+        """Return the value of each F, and the weights of the cells."""
+        own = multipliers if self.links is None else self.links @ multipliers[0]
+        weights, log_sums = _normalised(self.log_base + np.einsum("dq,dqg->dg", own, self.functions))
+        value = log_sums if self.links is None else log_sums.sum(keepdims=True)
+        return value - np.sum(multipliers * (self.target - self.noise * multipliers / 2.0), axis=1), weights
+
+    def derivatives(self, multipliers: Array, weights: Array) -> tuple[Array, Array]:
+        """Return the gradient and the Hessian of each F."""
+        weighted = self.functions * weights[:, None, :]
+        means = weighted.sum(axis=2)
+        hessian = np.matmul(weighted, self.functions.transpose(0, 2, 1)) - means[:, :, None] * means[:, None, :]
+        if self.links is not None:
+            means, hessian = _linked(self.links, means, hessian)
+        diagonal = np.arange(hessian.shape[1])
+        hessian[:, diagonal, diagonal] += self.noise + 1e-12
+        return means - self.target + self.noise * multipliers, hessian
+
+
+def _linked(links: Array, means: Array, covariances: Array) -> tuple[Array, Array]:
+    """Return the sums of A'm and A'CA over coordinates; a moment is linked to few of them, or to all."""
+    moments = links.shape[2]
+    mean, covariance = np.zeros((1, moments)), np.zeros((1, moments, moments))
+    for link, own, spread in zip(links, means, covariances, strict=True):
+        used = np.flatnonzero(np.any(link != 0.0, axis=0))
+        mean[0, used] += link[:, used].T @ own
+        covariance[0][np.ix_(used, used)] += link[:, used].T @ spread @ link[:, used]
+    return mean, covariance

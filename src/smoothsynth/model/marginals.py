@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.fit.entropy_dual import MarginalDuals
+from smoothsynth.fit.newton import minimise_marginals
 from smoothsynth.model.constraints import Limits
 from smoothsynth.queries.bases import chebyshev
 from smoothsynth.schema import Category
@@ -46,14 +48,10 @@ if TYPE_CHECKING:
 # Half of the grid is even, half is denser towards the bounds, where many columns pile up.
 _EVEN = 257
 _CROWDED = 256
-_MOST_STEPS = 60
-# Where that is not enough, agreement is first asked for within so many times the variance.
-_LOOSER = (1e4, 1e3, 1e2, 10.0, 1.0)
 # No level and no mark is ever thought impossible, and none certain.
 LEAST_SHARE = 1e-4
 # Before anything is known, a tenth of a column that may have missing values is missing.
 FLAT_MISSING = 0.1
-_TINY = 1e-300
 # Half of the width of a cell that may hold a single value.
 _NARROW = 5e-5
 # The middle of a column leaves out so much at each end; that of a normal one has 0.63 of its variance.
@@ -242,88 +240,18 @@ def _value_line(levels: Array | None, fine: Array) -> _Line:
     return _Line(places, edges, base, base)
 
 
-def tilt(columns: Marginals, functions: Array, values: Array, scale: Array, *, base: Array | None = None) -> Marginals:
-    """Tilt the base (default: the current densities) until the means of the functions agree with `values`.
+def tilt(columns: Marginals, functions: Array, values: Array, scale: Array) -> Marginals:
+    """Tilt densities until the means of the functions agree with `values`.
 
     functions: (coordinates, functions, cells); values and scale: (coordinates, functions).
     """
-    start = columns.masses if base is None else base
-    dual = _Tilt(functions, values, scale**2, np.log(np.maximum(start, _TINY)), start > 0.0)
-    masses, converged, steps = dual.solve()
-    return replace(columns, masses=masses, converged=columns.converged and converged, steps=columns.steps + steps)
+    duals = MarginalDuals(functions, values, _logs(columns.masses), scale**2)
+    return _with_minimum(columns, duals, tolerance=1e-9)
 
 
 def _fine_grid() -> Array:
     crowded = np.cos((2.0 * np.arange(_CROWDED) + 0.5) * np.pi / (2 * _CROWDED))
     return np.unique(np.concatenate([np.linspace(-1.0, 1.0, _EVEN), crowded]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tilt:
-    """The dual: for each coordinate  log sum p0 exp(lambda . F) - lambda . b + sum s^2 lambda^2 / 2."""
-
-    functions: Array
-    values: Array
-    penalty: Array
-    log_base: Array
-    possible: NDArray[np.bool_]
-
-    def solve(self) -> tuple[Array, bool, int]:
-        """Return densities, whether they agree as they should, and the steps taken.
-
-        Where Newton's method does not come to an end, it begins with looser agreement, and goes from there step by step.
-        """
-        _, masses, converged, steps = self._minimise(np.zeros_like(self.values))
-        if converged:
-            return masses, True, steps
-        dual = np.zeros_like(self.values)
-        for looser in _LOOSER:
-            dual, masses, converged, more = replace(self, penalty=looser * self.penalty)._minimise(dual)
-            steps += more
-        return masses, converged, steps
-
-    def _minimise(self, dual: Array) -> tuple[Array, Array, bool, int]:
-        objective, masses = self._at(dual)
-        for taken in range(1, _MOST_STEPS + 1):
-            step, slope = self._newton(dual, masses)
-            if float(-slope.min()) < 1e-9:
-                return dual, masses, True, taken
-            dual, objective, masses = self._descend(dual, step, slope, objective)
-        return dual, masses, False, _MOST_STEPS
-
-    def _at(self, dual: Array) -> tuple[Array, Array]:
-        logits = np.where(self.possible, self.log_base + np.einsum("dq,dqg->dg", dual, self.functions), -np.inf)
-        top = logits.max(axis=1, keepdims=True)
-        masses = np.exp(logits - top)
-        total = masses.sum(axis=1, keepdims=True)
-        value = (top + np.log(total))[:, 0] - np.sum(dual * self.values, axis=1)
-        return value + 0.5 * np.sum(self.penalty * dual**2, axis=1), masses / total
-
-    def _newton(self, dual: Array, masses: Array) -> tuple[Array, Array]:
-        weighted = self.functions * masses[:, None, :]
-        means = weighted.sum(axis=2)
-        hessian = np.matmul(weighted, self.functions.transpose(0, 2, 1)) - means[:, :, None] * means[:, None, :]
-        diagonal = np.arange(dual.shape[1])
-        hessian[:, diagonal, diagonal] += self.penalty + 1e-12
-        gradient = means - self.values + self.penalty * dual
-        step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
-        return step, np.sum(gradient * step, axis=1)
-
-    def _descend(self, dual: Array, step: Array, slope: Array, objective: Array) -> tuple[Array, Array, Array]:
-        size = np.ones(len(dual))
-        trial, value, masses = dual, objective, np.empty(0)
-        for _ in range(30):
-            trial = dual + size[:, None] * step
-            value, masses = self._at(trial)
-            worse = value > objective + 1e-4 * size * slope + 1e-12
-            if not worse.any():
-                break
-            size[worse] /= 2.0
-        return trial, value, masses
-
-
-_MOST_DUAL_STEPS = 200
-_TOLERANCE = 1e-10
 
 
 def separable(feature: Feature) -> bool:
@@ -334,73 +262,25 @@ def separable(feature: Feature) -> bool:
 def fit_independent(
     columns: Marginals, features: Sequence[Feature], values: Array, scale: Array, *, there: Array, flatness: float = 1.0
 ) -> Marginals:
-    """Solve the dual above by Newton's method with a line search; the features must be separable.
+    """Solve the dual above; the features must be separable.
 
     `there` is the share of rows that have a value, for each coordinate: the part of a moment that is due to its density.
     """
     degree = max(feature.degree for feature in features)
     bases = np.stack([chebyshev(places[:, None], degree)[1:, 0] for places in columns.places])
     links = _links(features, columns.count, degree) * there[:, None, None]
-    problem = _Dual(bases, links, values, flatness * scale**2, columns.base)
-    dual = np.zeros(len(features))
-    converged, taken = False, 0
-    while taken < _MOST_DUAL_STEPS:
-        taken += 1
-        gradient, hessian = problem.derivatives(dual)
-        step = np.asarray(np.linalg.solve(hessian + 1e-12 * np.eye(len(dual)), -gradient), dtype=np.float64)
-        slope = float(gradient @ step)
-        converged = -slope < _TOLERANCE
-        size = 0.0 if converged else problem.step_size(dual, step, slope)
-        if size == 0.0:
-            break
-        dual = dual + size * step
-    masses = problem.densities(dual)[1]
-    return replace(columns, masses=masses, converged=columns.converged and converged, steps=columns.steps + taken)
+    duals = MarginalDuals(bases, values[None], _logs(columns.base), flatness * scale[None] ** 2, links)
+    return _with_minimum(columns, duals, tolerance=1e-10)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Dual:
-    """The dual problem: T_k on the cells (coordinates, degrees, cells), how features link to them, targets."""
+def _with_minimum(columns: Marginals, duals: MarginalDuals, *, tolerance: float) -> Marginals:
+    masses, converged, steps = minimise_marginals(duals, tolerance=tolerance)
+    return replace(columns, masses=masses, converged=columns.converged and converged, steps=columns.steps + steps)
 
-    bases: Array
-    links: Array
-    values: Array
-    penalty: Array
-    base: Array
 
-    def densities(self, dual: Array) -> tuple[Array, Array]:
-        """Return log normalisers and masses of all coordinates."""
-        logits = np.einsum("dk,dkg->dg", self.links @ dual, self.bases)
-        # An impossible cell is no top: all others could be 0 beside it.
-        logits[self.base == 0.0] = -np.inf
-        top = logits.max(axis=1, keepdims=True)
-        masses = self.base * np.exp(logits - top)
-        total = masses.sum(axis=1, keepdims=True)
-        return (top + np.log(total))[:, 0], masses / total
-
-    def value(self, dual: Array) -> float:
-        return float(self.densities(dual)[0].sum() - dual @ self.values + 0.5 * self.penalty @ dual**2)
-
-    def derivatives(self, dual: Array) -> tuple[Array, Array]:
-        gradient = self.penalty * dual - self.values
-        hessian = np.diag(self.penalty)
-        masses = self.densities(dual)[1]
-        for line, basis, link in zip(masses, self.bases, self.links, strict=True):
-            means = basis @ line
-            covariance = (basis * line) @ basis.T - np.outer(means, means)
-            used = np.flatnonzero(np.any(link != 0.0, axis=0))
-            gradient[used] += link[:, used].T @ means
-            hessian[np.ix_(used, used)] += link[:, used].T @ covariance @ link[:, used]
-        return gradient, hessian
-
-    def step_size(self, dual: Array, step: Array, slope: float) -> float:
-        """Halve the step until it descends enough (Armijo); 0 if rounding leaves nothing to gain."""
-        current, size = self.value(dual), 1.0
-        while size > 1e-10:
-            if self.value(dual + size * step) <= current + 1e-4 * size * slope:
-                return size
-            size /= 2.0
-        return 0.0
+def _logs(masses: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(masses)
 
 
 def _links(features: Sequence[Feature], coordinates: int, degree: int) -> Array:

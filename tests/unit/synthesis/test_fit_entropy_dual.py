@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from smoothsynth.fit.entropy_dual import EntropyDual, Listed, gram_of
+from smoothsynth.fit.entropy_dual import EntropyDual, Listed, MarginalDuals, gram_of
+from smoothsynth.fit.newton import minimise_dual, minimise_marginals
 
 
 def dual_function(*, full, offset=0.0):
@@ -60,3 +61,47 @@ def test_candidates_without_weight_may_go_and_the_hessian_stays(heavy):
     vector = rng.normal(size=5)
     np.testing.assert_allclose(lean.times_hessian(here, vector), dual.times_hessian(point, vector), rtol=1e-9)
     np.testing.assert_allclose(lean.variances(here), dual.variances(point), rtol=1e-9)
+
+
+def marginal_duals(*, linked):
+    rng = np.random.default_rng(4)
+    functions, base = rng.uniform(-1, 1, (3, 2, 30)), rng.dirichlet(np.ones(30), 3)
+    base[1, 20:] = 0.0
+    links = rng.normal(size=(3, 2, 4)) * rng.integers(0, 2, (3, 1, 4)) if linked else None
+    shape = (1, 4) if linked else (3, 2)
+    with np.errstate(divide="ignore"):
+        log_base = np.log(base / base.sum(axis=1, keepdims=True))
+    return MarginalDuals(functions, 0.3 * rng.normal(size=shape), log_base, rng.uniform(0.01, 0.1, shape), links)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_derivatives_of_marginals_are_those_of_their_values(linked):
+    duals = marginal_duals(linked=linked)
+    rng, step = np.random.default_rng(5), 1e-5
+    centre, direction = rng.normal(size=(2, *duals.target.shape))
+    gradient, hessian = duals.derivatives(centre, duals.at(centre)[1])
+    around = [centre + step * direction, centre - step * direction]
+    (ahead, _), (behind, _) = map(duals.at, around)
+    np.testing.assert_allclose((ahead - behind) / (2 * step), np.sum(gradient * direction, axis=1), atol=1e-7)
+    ahead, behind = (duals.derivatives(place, duals.at(place)[1])[0] for place in around)
+    np.testing.assert_allclose((ahead - behind) / (2 * step), np.einsum("dqr,dr->dq", hessian, direction), atol=1e-7)
+
+
+def test_marginals_all_together_are_those_of_the_fit_of_weights_one_by_one():
+    duals = marginal_duals(linked=False)
+    together, converged, _ = minimise_marginals(duals, tolerance=1e-12)
+    assert converged
+    for c, possible in enumerate(np.isfinite(duals.log_base)):
+        features = Listed(duals.functions[c][:, possible].T)
+        dual = EntropyDual(features, duals.target[c], duals.log_base[c, possible], duals.noise[c])
+        alone = minimise_dual(dual, tolerance=1e-9, max_steps=50)
+        np.testing.assert_allclose(together[c, possible], alone.point.weights, atol=1e-6)
+        assert not together[c, ~possible].any()
+
+
+def test_marginals_linked_each_to_its_own_moments_are_those_without_links():
+    duals = marginal_duals(linked=False)
+    links = np.eye(6).reshape(3, 2, 6)
+    one = MarginalDuals(duals.functions, duals.target.reshape(1, 6), duals.log_base, duals.noise.reshape(1, 6), links)
+    apart, linked = (minimise_marginals(each, tolerance=1e-12)[0] for each in (duals, one))
+    np.testing.assert_allclose(linked, apart, atol=1e-6)

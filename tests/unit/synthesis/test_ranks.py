@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.model import marginals as columns_module
+from smoothsynth.fit import newton
 from smoothsynth.model import rank_histogram as ranks
 from smoothsynth.model.marginal_moments import learn_low
 from smoothsynth.model.marginals import flat_marginals
@@ -251,7 +251,7 @@ def test_where_newtons_method_does_not_end_it_begins_with_looser_agreement(monke
     learned = learn_ranks(model, released, low)
     assert learned.steps > 60
     assert learned.converged
-    monkeypatch.setattr(columns_module, "_LOOSER", (1.0,))
+    monkeypatch.setattr(newton, "_LOOSER", (1.0,))
     stuck = learn_ranks(model, released, low)
     assert not stuck.converged
     assert error_of(learned, line) < error_of(stuck, line)
