@@ -20,6 +20,7 @@ RETIRED = {
     "Columns": "Marginals",
     "flat_columns": "flat_marginals",
     "Marks": "Indicators",
+    "marks": "indicators",
     "PairChoice": "PairSelection",
     "short_rows_l1": "clipped_l1",
     "short_rows_l2": "clipped_l2",

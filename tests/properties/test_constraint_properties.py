@@ -60,9 +60,9 @@ def points_of(schema, seed):
     rng = np.random.default_rng(seed)
     points = rng.uniform(-1.0, 1.0, (60, schema.dimensions))
     points[:2] = [[-1.0] * schema.dimensions, [1.0] * schema.dimensions]
-    for value, mark in schema.missing:
-        points[:, mark] = rng.random(len(points)) < 0.2
-        points[points[:, mark] == 1.0, value] = 0.0
+    for value, indicator in schema.missing:
+        points[:, indicator] = rng.random(len(points)) < 0.2
+        points[points[:, indicator] == 1.0, value] = 0.0
     return points
 
 
@@ -82,9 +82,9 @@ def test_published_rows_keep_every_relation_and_bound(schema, seed):
     for name, column in schema.columns.items():
         present = numbers[name][~np.isnan(numbers[name])]
         assert np.all((present >= column.bounds[0]) & (present <= column.bounds[1]))
-    for value, mark in schema.missing:
-        assert np.array_equal(kept[:, mark], points[:, mark])
-        assert np.all(kept[kept[:, mark] == 1.0, value] == 0.0)
+    for value, indicator in schema.missing:
+        assert np.array_equal(kept[:, indicator], points[:, indicator])
+        assert np.all(kept[kept[:, indicator] == 1.0, value] == 0.0)
 
 
 def _exact(values):

@@ -26,9 +26,9 @@ PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 def all_rows(places=PLACES, groups=GROUPS):
     """All rows of the lattice of places: each category at one of its levels or at none."""
     rows = []
-    for first, second, mark, a, b in itertools.product(range(-1, 3), range(-1, 2), (0, 1), places, places):
+    for first, second, indicator, a, b in itertools.product(range(-1, 3), range(-1, 2), (0, 1), places, places):
         x = np.zeros(8)
-        x[0], x[7], x[MARK] = a, b, mark
+        x[0], x[7], x[MARK] = a, b, indicator
         for group, level in zip(groups, (first, second), strict=True):
             if level >= 0:
                 x[group[level]] = 1.0
@@ -236,7 +236,7 @@ def test_a_category_beside_soft_counts_costs_what_a_column_of_them_costs():
     """A value moves by sqrt(2), a category of any number of levels too, a mark of its own by 1."""
     counts = 7
     values = [term_feature((c, j)) for c in VALUES for j in range(1, counts + 1)]
-    marks = [term_feature((c, counts)) for c in MARKS.binary]
+    indicators = [term_feature((c, counts)) for c in MARKS.binary]
     transformation = Transformation.straight(8, RankHistogram(counts))
 
     def l2(features, **facts):
@@ -244,15 +244,15 @@ def test_a_category_beside_soft_counts_costs_what_a_column_of_them_costs():
             measured(features, "discrete gaussian", transformation=transformation, **facts).sensitivity / FULL_WEIGHT
         ) ** 2
 
-    assert l2([*values, *marks], **FACTS) == pytest.approx(2 + 2 + 2 + 2 + 1, rel=1e-3)
-    assert farthest_counted([*values, *marks], transformation) ** 2 == pytest.approx(9)
-    assert l2([*values, *marks]) == pytest.approx(4 + 6, rel=1e-3), (
+    assert l2([*values, *indicators], **FACTS) == pytest.approx(2 + 2 + 2 + 2 + 1, rel=1e-3)
+    assert farthest_counted([*values, *indicators], transformation) ** 2 == pytest.approx(9)
+    assert l2([*values, *indicators]) == pytest.approx(4 + 6, rel=1e-3), (
         "of what nobody says that it is exclusive, each moves"
     )
     # The middle count of a mark is not 0 where the mark is 0: then nothing is gained from what is exclusive.
     middle = [term_feature((c, (counts + 1) // 2)) for c in GROUPS[0]]
     assert l2(middle, **FACTS) == pytest.approx(3, rel=1e-3)
-    assert l2(marks[:3], **FACTS) == pytest.approx(2, rel=1e-3)
+    assert l2(indicators[:3], **FACTS) == pytest.approx(2, rel=1e-3)
 
 
 def farthest_counted(features, transformation):

@@ -161,7 +161,7 @@ def _rank_noise(rounds: list[Measurement], rows: int) -> float:
         return math.inf
     degrees, noise = np.array([feature.degree for feature in ranks.features]), ranks.deviations(rows)
     if counts is not None:
-        # Neither the last count nor a mark, which is measured as one, is a further cosine.
+        # Neither the last count nor an indicator, which is measured as one, is a further cosine.
         cosines = degrees < counts
         degrees, noise = degrees[cosines], noise[cosines] * math.sqrt(counts / 2.0)
     return float(np.linalg.norm(noise / degrees))

@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 # A weight for T_2 beside x that costs nothing: (x_i, v T_2(x_i)) has L2 sensitivity 2 sqrt(d) for every
 # v^2 <= (11 + 5 sqrt 5)/32 (docs/proofs/sensitivity.md, section 4).
 FREE_SQUARE = math.sqrt((11 + 5 * math.sqrt(5)) / 32)
-# Two marks of a category change by 1, a number by 2: with these weights a category costs what a number costs, beside
+# Two indicators of a category change by 1, a number by 2: with these weights a category costs what a number costs, beside
 # x and T_2, beside the cosines of ranks and beside their soft counts.
-MARK_WEIGHT, RANK_MARK_WEIGHT, COUNTED_MARK_WEIGHT = math.sqrt(2.0), 2.0, 1.0
+INDICATOR_WEIGHT, RANK_INDICATOR_WEIGHT, COUNTED_INDICATOR_WEIGHT = math.sqrt(2.0), 2.0, 1.0
 
 # Tails of lengths are seen by high degrees only, and decide about the mean length.
 FEWEST_LENGTH_DEGREES, MOST_LENGTH_DEGREES = 8, 32
@@ -120,19 +120,19 @@ def gaussian_rounds(
             **(shape.facts() if transformation is None or transformation.family.alone else {}),
         )
 
-    values, marks = len(shape.values), len(shape.marks)
-    low = [1.0] * values + [FREE_SQUARE] * values + [MARK_WEIGHT] * marks
+    values, indicators = len(shape.values), len(shape.indicators)
+    low = [1.0] * values + [FREE_SQUARE] * values + [INDICATOR_WEIGHT] * indicators
     rounds = [measured("low", with_shares(LOW, shape), shape.moments(2 if values else 0), low, None)]
     if "ranks" in shares:
         degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
         # B soft counts are B - 1 cosines.
         counts = degrees + 1 if not weighed and shape.dimensions <= MOST_COUNTED else None
         ranks = shape.moments(degrees) if counts is None else shape.soft_counts(counts)
-        mark = RANK_MARK_WEIGHT if counts is None else COUNTED_MARK_WEIGHT
+        indicator = RANK_INDICATOR_WEIGHT if counts is None else COUNTED_INDICATOR_WEIGHT
         own = falling(ranks[: values * degrees]) if counts is None else [1.0] * (values * counts)
-        weights = own + [mark] * marks
+        weights = own + [indicator] * indicators
         purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
-        purpose += SHARES_AGAIN if marks else ""
+        purpose += SHARES_AGAIN if indicators else ""
         rounds.append(measured("ranks", purpose, ranks, weights, shape.straight(RankHistogram(counts))))
     if "pairs" in shares:
         pairs = shape.pairs()
@@ -227,8 +227,8 @@ ENOUGH, LEAST_FIRST = 0.15, 1 / 3
 ALONE = 0.6
 # The weight of the means beside the pairs, over sqrt(d).
 MEAN_WEIGHT = 0.1
-# A mark changes by 1 and a number by 2.
-PURE_MARK_WEIGHT = 2.0
+# An indicator changes by 1 and a number by 2.
+PURE_INDICATOR_WEIGHT = 2.0
 
 
 def pure_rounds(
@@ -266,8 +266,8 @@ def pure_rounds(
             **(shape.facts() if transformation is None or transformation.family.between_pairs else {}),
         )
 
-    means, weights = shape.moments(1), [1.0] * len(shape.values) + [PURE_MARK_WEIGHT] * len(shape.marks)
-    kinds = ("cube", "discrete laplace") if shape.marks else ("cube",)
+    means, weights = shape.moments(1), [1.0] * len(shape.values) + [PURE_INDICATOR_WEIGHT] * len(shape.indicators)
+    kinds = ("cube", "discrete laplace") if shape.indicators else ("cube",)
     made = [measured("means", with_shares(MEANS, shape), means, weights=weights, mechanism=kind) for kind in kinds]
     rounds = [min(made, key=lambda measurement: float(measurement.deviations(rows).sum()))]
     if "square" in shares:

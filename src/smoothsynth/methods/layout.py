@@ -63,14 +63,14 @@ FEWEST_CHOSEN, MOST_CHOSEN, CLEARLY_OFF = 4, 32, 0.12
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The coordinates of a schema: values, and marks, which are 0 or 1 (levels of categories, and missing or not).
+    """The coordinates of a schema: values, and indicators, which are 0 or 1 (levels of categories, and missing or not).
 
     Columns are `free` if no constraint binds the values of a row to each other.
     """
 
     columns: int
     values: tuple[int, ...]
-    marks: tuple[int, ...]
+    indicators: tuple[int, ...]
     exclusive: tuple[tuple[int, ...], ...]
     free: bool = True
 
@@ -79,27 +79,27 @@ class Shape:
         """Read the shape of a schema."""
         roles = tuple(enumerate(schema.roles))
         values = tuple(c for c, role in roles if role == "value")
-        marks = tuple(c for c, role in roles if role != "value")
-        return cls(len(schema.columns), values, marks, schema.exclusive, schema.rules is None)
+        indicators = tuple(c for c, role in roles if role != "value")
+        return cls(len(schema.columns), values, indicators, schema.exclusive, schema.rules is None)
 
     @property
     def dimensions(self) -> int:
         """How many coordinates there are."""
-        return len(self.values) + len(self.marks)
+        return len(self.values) + len(self.indicators)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a measurement must know of marks for its sensitivity."""
-        return {"exclusive": self.exclusive, "binary": self.marks} if self.marks else {}
+        """Return what a measurement must know of indicators for its sensitivity."""
+        return {"exclusive": self.exclusive, "binary": self.indicators} if self.indicators else {}
 
     def moments(self, degree: int) -> list[Feature]:
-        """Return T_k of each value up to a degree, degree by degree, then each mark."""
+        """Return T_k of each value up to a degree, degree by degree, then each indicator."""
         own = [term_feature((c, k)) for k in range(1, degree + 1) for c in self.values]
-        return own + [term_feature((c, 1)) for c in self.marks]
+        return own + [term_feature((c, 1)) for c in self.indicators]
 
     def soft_counts(self, counts: int) -> list[Feature]:
-        """Return the soft counts of each value, then each mark: the last of its counts, which is 0 at 0 and 1 at 1."""
+        """Return the soft counts of each value, then each indicator: the last of its counts, which is 0 at 0 and 1 at 1."""
         own = [term_feature((c, j)) for j in range(1, counts + 1) for c in self.values]
-        return own + [term_feature((c, counts)) for c in self.marks]
+        return own + [term_feature((c, counts)) for c in self.indicators]
 
     def pairs(self) -> tuple[Feature, ...]:
         """Return means, squares and products of all coordinates."""
@@ -295,8 +295,8 @@ LOWEST = "the {} lowest products of Chebyshev polynomials"
 
 
 def with_shares(own: str, shape: Shape) -> str:
-    """Name the first release: what is measured of values, if there are some, and the shares of levels and marks."""
-    return " and ".join(([own] if shape.values else []) + ([SHARES] if shape.marks else []))
+    """Name the first release: what is measured of values, if there are some, and the shares of levels and indicators."""
+    return " and ".join(([own] if shape.values else []) + ([SHARES] if shape.indicators else []))
 
 
 def purpose_of(measured: Measurement, schema: Schema, *, method: str) -> str | None:
@@ -338,11 +338,11 @@ def _of_first(features: Features, shape: Shape) -> str | None:
 
 
 def _of_ranks(features: Features, shape: Shape, counts: int | None) -> str | None:
-    """Name cosines or soft counts of values, with the marks or without them."""
+    """Name cosines or soft counts of values, with the indicators or without them."""
     degrees = counts or max(feature.degree for feature in features)
     own, purpose = degrees * len(shape.values), (COSINES if counts is None else SOFT_COUNTS).format(degrees)
     # A folder of a stranger may name a degree and columns of which no list fits into memory.
-    if not own or len(features) not in (own, own + len(shape.marks)):
+    if not own or len(features) not in (own, own + len(shape.indicators)):
         return None
     known = tuple(shape.moments(degrees) if counts is None else shape.soft_counts(counts))
     if features != known[: len(features)]:

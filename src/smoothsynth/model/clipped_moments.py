@@ -58,7 +58,7 @@ def hold_cut_moments(
 
     The mean length of rows was right before, and is made so again.
     """
-    values = [c for c in range(columns.count) if c not in columns.groups.marks]
+    values = [c for c in range(columns.count) if c not in columns.groups.indicators]
     wanted, free = mean_square(columns, values), free_pairs(columns)
     drawn = simulated(columns, correlation, stretch)
     rows = place(drawn, columns)
@@ -118,10 +118,13 @@ def lacking_pairs(rows: Array, columns: Marginals, cut: CutMoments) -> Array:
 
     Where three columns crowd on one value each in the same rows, their correlations may be none of three normal scores.
     What is below the noise of a correlation is left as it is, or below twice that where a level of a category is one of the
-    two; and all pairs with a mark of missing values, whose places rows do not exchange.
+    two; and all pairs with an indicator of missing values, whose places rows do not exchange.
     """
     seen, free = rows[:: -(-len(rows) // _MOST_LOOKED_AT)], free_pairs(columns)
-    holes, levels = [mark for _, mark in columns.groups.missing], [c for group in columns.groups.levels for c in group]
+    holes, levels = (
+        [indicator for _, indicator in columns.groups.missing],
+        [c for group in columns.groups.levels for c in group],
+    )
     free[holes] = free[:, holes] = 0.0
     flat = np.full(len(seen), 1.0 / len(seen))
     lacking = cut.missing_correlation(cut.wanted(columns, seen, flat, free), seen, flat, free)

@@ -107,22 +107,24 @@ _NEAR = 1e-4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tied:
-    """A block, its columns, the coordinates of their values and those of their marks, None where none can be missing."""
+    """A block, its columns, the coordinates of their values and those of their indicators, None where none can be missing."""
 
     block: Block
     columns: tuple[Measure, ...]
     coordinates: tuple[int, ...]
-    marks: tuple[int | None, ...]
+    indicators: tuple[int | None, ...]
 
     def there(self, rows: Array) -> NDArray[np.bool_]:
         """Say which values are there, (rows, columns)."""
         full = np.ones(len(rows), dtype=bool)
-        return np.stack([full if mark is None else rows[:, mark] < 0.5 for mark in self.marks], axis=1)
+        return np.stack(
+            [full if indicator is None else rows[:, indicator] < 0.5 for indicator in self.indicators], axis=1
+        )
 
     def patterns(self, rows: Array) -> Iterator[tuple[tuple[bool, ...], Indices]]:
         """Yield which relations are about rows that have all their columns, and those rows."""
         uses, left = self.block.factors != 0, np.arange(len(rows))
-        if all(mark is None for mark in self.marks):
+        if all(indicator is None for indicator in self.indicators):
             yield (True,) * len(uses), left
             return
         there = self.there(rows)
@@ -181,14 +183,16 @@ class Tied:
 
 def tied_columns(schema: Schema) -> tuple[Tied, ...]:
     """Return the blocks of a schema with the coordinates of their columns."""
-    marks = dict(schema.missing)
-    return tuple(_tied(schema, block, marks) for block in (schema.rules.blocks if schema.rules is not None else ()))
+    indicators = dict(schema.missing)
+    return tuple(
+        _tied(schema, block, indicators) for block in (schema.rules.blocks if schema.rules is not None else ())
+    )
 
 
-def _tied(schema: Schema, block: Block, marks: dict[int, int]) -> Tied:
+def _tied(schema: Schema, block: Block, indicators: dict[int, int]) -> Tied:
     columns = tuple(c for c in (schema.columns[name] for name in block.names) if not isinstance(c, Category))
     places = tuple(schema.coordinates_of(name).start for name in block.names)
-    return Tied(block, columns, places, tuple(marks.get(place) for place in places))
+    return Tied(block, columns, places, tuple(indicators.get(place) for place in places))
 
 
 def _slope(unit: Array, column: Measure) -> Array:

@@ -353,7 +353,7 @@ def learn_pairs(columns: Marginals, noisy: NoisyMoments, *, known: Array) -> Dep
 
 
 def free_pairs(columns: Marginals) -> Array:
-    """Return 1 for pairs of coordinates whose dependence is to be learned, 0 within a category or a value and its mark."""
+    """Return 1 for pairs of coordinates whose dependence is to be learned, 0 within one column."""
     free = 1.0 - np.eye(columns.count)
     for together in (*columns.groups.levels, *columns.groups.missing):
         free[np.ix_(together, together)] = 0.0

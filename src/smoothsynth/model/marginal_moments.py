@@ -1,8 +1,8 @@
 """Marginals from means and second moments, shares of levels, and public moments.
 
-Categories and missing values: shares of levels and marks from their noisy moments, and moments where a value is there.
+Categories and missing values: shares of levels and indicators from their noisy moments, and moments where a value is there.
 
-A level or a mark is 0 or 1, so its moment is its share. A missing value is the centre of its range, so with p the share
+A level or an indicator is 0 or 1, so its moment is its share. A missing value is the centre of its range, so with p the share
 that is missing a moment of the coordinate is  b = (1 - p) E[phi | there] + p phi(centre).
 
 Columns from their first moments: the flattest densities that agree, where columns resemble each other as far as they do.
@@ -55,7 +55,7 @@ _BEYOND_NOISE = 4.0
 
 
 def learn_shares(columns: Marginals, released: Sequence[NoisyMoments]) -> Marginals:
-    """Set the shares of all levels and marks to their moments; levels add up to at most 1.
+    """Set the shares of all levels and indicators to their moments; levels add up to at most 1.
 
     Where they tell that some cells are no level of a category, rows may have none of it from then on.
     """
@@ -63,7 +63,9 @@ def learn_shares(columns: Marginals, released: Sequence[NoisyMoments]) -> Margin
     lacking = unmatched_shares(groups.levels, released)
     whole = tuple(own and not share for own, share in zip(groups.whole, lacking, strict=True))
     columns = replace(columns, groups=replace(groups, whole=whole))
-    return _with_nearest(columns, {mark: share for mark, (share, _) in measured_shares(columns, released).items()})
+    return _with_nearest(
+        columns, {indicator: share for indicator, (share, _) in measured_shares(columns, released).items()}
+    )
 
 
 def unmatched_shares(groups: Sequence[tuple[int, ...]], released: Sequence[NoisyMoments]) -> tuple[float, ...]:
@@ -80,18 +82,18 @@ def unmatched_shares(groups: Sequence[tuple[int, ...]], released: Sequence[Noisy
 
 
 def measured_shares(columns: Marginals, released: Sequence[NoisyMoments]) -> dict[int, tuple[float, float]]:
-    """Return the share of each level and mark that was released, weighted by 1/noise^2, and its noise."""
-    return _shares_of(columns.groups.marks, released)
+    """Return the share of each level and indicator that was released, weighted by 1/noise^2, and its noise."""
+    return _shares_of(columns.groups.indicators, released)
 
 
-def _shares_of(marks: Sequence[int], released: Sequence[NoisyMoments]) -> dict[int, tuple[float, float]]:
-    sums = {mark: np.zeros(2) for mark in marks}
+def _shares_of(indicators: Sequence[int], released: Sequence[NoisyMoments]) -> dict[int, tuple[float, float]]:
+    sums = {indicator: np.zeros(2) for indicator in indicators}
     for noisy in released:
         for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True):
             term = feature.terms[0]
             if len(feature.terms) == 1 and len(term) == 1 and term[0][0] in sums:
                 sums[term[0][0]] += np.array([value, 1.0]) / deviation**2
-    return {mark: (float(b / a), float(a**-0.5)) for mark, (b, a) in sums.items() if a > 0.0}
+    return {indicator: (float(b / a), float(a**-0.5)) for indicator, (b, a) in sums.items() if a > 0.0}
 
 
 def hold_shares(columns: Marginals, released: Sequence[NoisyMoments], *, cut_noise: Array) -> Marginals:
@@ -100,22 +102,22 @@ def hold_shares(columns: Marginals, released: Sequence[NoisyMoments], *, cut_noi
     The latter have less noise where there are few rows, but an error of their own: what a cut takes of a level depends on
     which rows are long. With s the noise of a share p as released, c that of cut rows, v = p (1 - p), and e^2 the slope of
 
-        difference^2 - s^2 - c^2   on   v,   at least 0,   over all levels and marks, weighted by 1 / (s^2 + c^2)^2,
+        difference^2 - s^2 - c^2   on   v,   at least 0,   over all levels and indicators, weighted by 1 / (s^2 + c^2)^2,
 
     shares of cut rows are taken to have the variance  c^2 + e^2 v.
     """
     known = measured_shares(columns, released)
     if not known:
         return columns
-    marks = list(known)
+    indicators = list(known)
     values, noise = np.array(list(known.values())).T
-    now, spread = columns.means()[marks], columns.deviations()[marks]
-    chance = noise**2 + cut_noise[marks] ** 2
+    now, spread = columns.means()[indicators], columns.deviations()[indicators]
+    chance = noise**2 + cut_noise[indicators] ** 2
     slope = spread**2 / chance**2
     error = max(float(slope @ ((now - values) ** 2 - chance) / (slope @ spread**2)), 0.0)
-    own = cut_noise[marks] ** 2 + error * spread**2
+    own = cut_noise[indicators] ** 2 + error * spread**2
     between = (values * own + now * noise**2) / (own + noise**2)
-    return _with_nearest(columns, dict(zip(marks, between.tolist(), strict=True)))
+    return _with_nearest(columns, dict(zip(indicators, between.tolist(), strict=True)))
 
 
 def _with_nearest(columns: Marginals, found: Mapping[int, float]) -> Marginals:
@@ -129,7 +131,7 @@ def _with_nearest(columns: Marginals, found: Mapping[int, float]) -> Marginals:
 
 def missing_share(columns: Marginals, coordinate: int) -> float:
     """Return the share of missing values of a coordinate, 0 if none can be missing."""
-    shares = [columns.share(mark) for value, mark in columns.groups.missing if value == coordinate]
+    shares = [columns.share(indicator) for value, indicator in columns.groups.missing if value == coordinate]
     return min(shares[0], _MOST_MISSING) if shares else 0.0
 
 
@@ -201,7 +203,7 @@ class _Low:
 
 
 def learn_low(columns: Marginals, low: Sequence[NoisyMoments]) -> Marginals:
-    """Fit columns to all low moments that are sums over columns; levels and marks have their moments as shares."""
+    """Fit columns to all low moments that are sums over columns; levels and indicators have their moments as shares."""
     columns = learn_shares(replace(columns, masses=columns.base, converged=True, steps=0), low)
     found = _low_of(columns, low)
     if found is None:
@@ -212,7 +214,7 @@ def learn_low(columns: Marginals, low: Sequence[NoisyMoments]) -> Marginals:
         common = found.averages().fit(columns, flatness=1.0 / len(found.columns))
         start, found = replace(common, base=common.masses), found.without_averages()
     fitted = found.fit(start, flatness=_POOLED_FLATNESS if found.pooled else 1.0)
-    shares = {mark: columns.share(mark) for mark in columns.groups.marks}
+    shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
     return replace(fitted, base=columns.base).with_shares(shares)
 
 
@@ -222,7 +224,7 @@ def _low_of(columns: Marginals, low: Sequence[NoisyMoments]) -> _Low | None:
         (feature, value - _centre(feature) * float(np.mean([missing[term[0][0]] for term in feature.terms])), deviation)
         for noisy in low
         for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True)
-        if separable(feature) and feature.terms[0][0][0] not in columns.groups.marks
+        if separable(feature) and feature.terms[0][0][0] not in columns.groups.indicators
     ]
     if not parts:
         return None
@@ -238,14 +240,14 @@ def _centre(feature: Feature) -> float:
 def first_moments(columns: Marginals, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
     """Return T_1 and T_2 of each column of values as first released, and their noise, (coordinates, 2).
 
-    The noise of marks, and of what was not released for single columns, is boundless.
+    The noise of indicators, and of what was not released for single columns, is boundless.
     """
     moments, deviations = np.zeros((columns.count, 2)), np.full((columns.count, 2), UNKNOWN)
     for noisy in low[:1]:
         for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True):
             coordinate, degree = feature.terms[0][0]
             single = separable(feature) and not feature.pooled and degree <= 2
-            if single and coordinate not in columns.groups.marks:
+            if single and coordinate not in columns.groups.indicators:
                 missing = missing_share(columns, coordinate)
                 found = where_there(value, deviation, missing=missing, centre=_centre(feature))
                 moments[coordinate, degree - 1], deviations[coordinate, degree - 1] = found
@@ -268,13 +270,13 @@ def measured_square(columns: Marginals, low: Sequence[NoisyMoments]) -> tuple[fl
 
 
 def pooled_mean_square(columns: Marginals, low: Sequence[NoisyMoments]) -> tuple[float, float]:
-    """Return the mean square of a row, from the pooled T_2 = 2 t - 1 of values and the shares of marks, and its noise."""
+    """Return the mean square of a row, from the pooled T_2 = 2 t - 1 of values and the shares of indicators; and noise."""
     released = [noisy for noisy in low if noisy.features[0].pooled]
     if not released:
         raise PlanError("Lengths under pure epsilon need a pooled second moment, measured before.")
     share = len(released[0].features[0].terms) / columns.count
-    marks = sum(columns.share(mark) for mark in columns.groups.marks) / columns.count
-    found = share * (float(released[0].values[0]) + 1.0) / 2.0 + marks
+    indicators = sum(columns.share(indicator) for indicator in columns.groups.indicators) / columns.count
+    found = share * (float(released[0].values[0]) + 1.0) / 2.0 + indicators
     return float(np.clip(found, 0.0, 1.0)), share * float(released[0].deviations[0]) / 2.0
 
 
@@ -301,8 +303,8 @@ def hold_public(columns: Marginals, private_rows: int) -> Marginals:
         c, k = limits.schema.coordinates_of(moment.column).start, moment.power - 1
         functions[c, k], values[c, k] = _standard(moment, limits.measure(moment.column), columns, c, private_rows)
         scale[c, k] = _EXACT
-    marks = {mark: columns.share(mark) for mark in columns.groups.marks}
-    return tilt(columns, functions, values, scale).with_shares(marks)
+    indicators = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
+    return tilt(columns, functions, values, scale).with_shares(indicators)
 
 
 def _standard(

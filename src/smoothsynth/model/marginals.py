@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # Half of the grid is even, half is denser towards the bounds, where many columns pile up.
 _EVEN = 257
 _CROWDED = 256
-# No level and no mark is ever thought impossible, and none certain.
+# No level and no indicator is ever thought impossible, and none certain.
 LEAST_SHARE = 1e-4
 # Before anything is known, a tenth of a column that may have missing values is missing.
 FLAT_MISSING = 0.1
@@ -60,9 +60,9 @@ _OUTSIDE, _NORMAL_MIDDLE = 0.05, 0.63
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Coordinates that belong together: the levels of each category, and a value with the mark that it is missing.
+    """Coordinates that belong together: the levels of each category, and a value with the indicator that it is missing.
 
-    `whole` says for each category whether every row has one of its levels. A mark and a level are 0 or 1.
+    `whole` says for each category whether every row has one of its levels. An indicator and a level are 0 or 1.
     """
 
     levels: tuple[tuple[int, ...], ...] = ()
@@ -70,9 +70,9 @@ class Groups:
     missing: tuple[tuple[int, int], ...] = ()
 
     @property
-    def marks(self) -> tuple[int, ...]:
+    def indicators(self) -> tuple[int, ...]:
         """All coordinates that are 0 or 1."""
-        return (*(c for group in self.levels for c in group), *(mark for _, mark in self.missing))
+        return (*(c for group in self.levels for c in group), *(indicator for _, indicator in self.missing))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +111,8 @@ class Marginals:
     def middles_of_variance(self) -> Array:
         """Return the variance of the middle nine tenths of each coordinate, as a share of all, over that of a normal one.
 
-        Small where the variance hangs on long tails, or on what was left flat because nothing is known of it. 1 for marks.
+        Small where the variance hangs on long tails, or on what was left flat because nothing is known of it. 1 for
+        indicators.
         """
         cumulated = np.cumsum(self.masses, axis=1)
         inside = (cumulated > _OUTSIDE) & (cumulated - self.masses < 1.0 - _OUTSIDE)
@@ -119,7 +120,7 @@ class Marginals:
         means = np.einsum("dg,dg->d", middle, self.places)
         squares = np.einsum("dg,dg->d", middle, self.places**2)
         found = (squares - means**2) / (_NORMAL_MIDDLE * self.deviations() ** 2)
-        found[list(self.groups.marks)] = 1.0
+        found[list(self.groups.indicators)] = 1.0
         return np.asarray(found)
 
     def mixed(self, share: float) -> Marginals:
@@ -155,20 +156,22 @@ class Marginals:
         return np.interp(levels, self._cumulated(coordinate), self.edges[coordinate])
 
     def share(self, coordinate: int) -> float:
-        """Return the probability that a mark is 1."""
+        """Return the probability that an indicator is 1."""
         return float(self.masses[coordinate, 1])
 
     def with_shares(self, shares: Mapping[int, float]) -> Marginals:
-        """Return the columns with other probabilities of some marks, none of them 0 or 1; levels of a category add up."""
-        chosen = {mark: float(np.clip(share, LEAST_SHARE, 1.0 - LEAST_SHARE)) for mark, share in shares.items()}
+        """Return the columns with other probabilities of some indicators, none 0 or 1; levels of a category add up."""
+        chosen = {
+            indicator: float(np.clip(share, LEAST_SHARE, 1.0 - LEAST_SHARE)) for indicator, share in shares.items()
+        }
         for group, whole in zip(self.groups.levels, self.groups.whole, strict=True):
             total = sum(chosen.get(c, self.share(c)) for c in group)
             if whole or total > 1.0 - LEAST_SHARE:
                 most = 1.0 if whole else 1.0 - LEAST_SHARE
                 chosen.update({c: chosen.get(c, self.share(c)) * most / total for c in group})
         masses = self.masses.copy()
-        for mark, share in chosen.items():
-            masses[mark, 0], masses[mark, 1] = 1.0 - share, share
+        for indicator, share in chosen.items():
+            masses[indicator, 0], masses[indicator, 1] = 1.0 - share, share
         return replace(self, masses=masses)
 
     def _cumulated(self, coordinate: int) -> Array:

@@ -114,7 +114,7 @@ class Model:
 
     @property
     def _uncut(self) -> tuple[NoisyMoments, ...]:
-        """What was released of whole rows and has shares of levels and marks in it."""
+        """What was released of whole rows and has shares of levels and indicators in it."""
         return self.low if self.ranks is None else (*self.low, self.ranks)
 
     def proposed(self, measurement: Measurement, rows: int) -> Transformation | None:
@@ -240,7 +240,9 @@ def _learn_lengths(model: Model, noisy: NoisyMoments) -> Model:
         columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, model.cut, known=known)
         columns = hold_whole_means(columns, model.low, model.cut)
         # Lengths of rows tell nothing of shares.
-        columns = columns.with_shares({mark: model.columns.share(mark) for mark in columns.groups.marks})
+        columns = columns.with_shares(
+            {indicator: model.columns.share(indicator) for indicator in columns.groups.indicators}
+        )
         drawn = simulated(columns, correlation, stretch)
         noise = math.inf if square is None else square[1]
         columns = settle_spreads(columns, drawn, model.low, model.cut, noisy, square=noise)

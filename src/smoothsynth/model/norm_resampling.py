@@ -96,12 +96,12 @@ def _lacking(candidates: Array, measured: Array, levels: Array, plenty: float) -
 
 def _moved(chosen: Array, rows: Array, by: Array, columns: Marginals) -> Array:
     """Reorder the scores of each column as values would be ordered whose mean square over the row is larger by so much."""
-    marks = list(columns.groups.marks)
-    squares = np.sum(np.delete(rows, marks, axis=1) ** 2, axis=1)
+    indicators = list(columns.groups.indicators)
+    squares = np.sum(np.delete(rows, indicators, axis=1) ** 2, axis=1)
     factor = np.sqrt(np.maximum(1.0 + rows.shape[1] * by / np.maximum(squares, _TINY), _TINY))
     factor = np.clip(factor, 1.0 / _MOST_MOVED, _MOST_MOVED)
     hidden, moved = dict(columns.groups.missing), chosen.copy()
-    for column in (c for c in range(rows.shape[1]) if c not in marks):
+    for column in (c for c in range(rows.shape[1]) if c not in indicators):
         seen = np.flatnonzero(rows[:, hidden[column]] == 0.0) if column in hidden else np.arange(len(rows))
         order = seen[np.argsort(rows[seen, column] * factor[seen], kind="stable")]
         moved[order, column] = np.sort(chosen[seen, column])
@@ -173,7 +173,7 @@ def needed_stretch(columns: Marginals, correlation: Array, noisy: NoisyMoments) 
 
 
 def _values(columns: Marginals) -> NDArray[np.bool_]:
-    return ~np.isin(np.arange(columns.count), columns.groups.marks)
+    return ~np.isin(np.arange(columns.count), columns.groups.indicators)
 
 
 def _cost_of_choice(seen: Array, noisy: NoisyMoments) -> float:

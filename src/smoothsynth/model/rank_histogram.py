@@ -49,7 +49,7 @@ def learn_ranks(columns: Marginals, noisy: NoisyMoments, low: Sequence[NoisyMome
     Under pure epsilon the means, measured better than ranks, are held within their noise.
     """
     columns = learn_shares(columns, (*low, noisy))
-    lines = [c for c in range(columns.count) if c not in columns.groups.marks]
+    lines = [c for c in range(columns.count) if c not in columns.groups.indicators]
     if not lines:
         return columns
     values, deviations = _released(columns, noisy)
@@ -78,7 +78,7 @@ def learn_ranks(columns: Marginals, noisy: NoisyMoments, low: Sequence[NoisyMome
     trust = 1.0 if noisy.measurement.multiplier is None else _LOOSE_FIRST
     functions = np.concatenate([functions, first], axis=1)
     values, deviations = np.hstack([values, moments]), np.hstack([deviations, trust * noise])
-    shares = {mark: columns.share(mark) for mark in columns.groups.marks}
+    shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
     return tilt(start, functions, values, deviations).with_shares(shares)
 
 
@@ -118,13 +118,13 @@ def _common_and_own(values: Array, deviations: Array, loose: float) -> tuple[Arr
 
 
 def _released(columns: Marginals, noisy: NoisyMoments) -> tuple[Array, Array]:
-    """Return cosines or counts of ranks where values are there, and their noise, (coordinates, number); marks have none."""
+    """Return cosines or counts of ranks where values are there, and their noise, (coordinates, number)."""
     degree = max(feature.degree for feature in noisy.features)
     values, deviations = np.zeros((columns.count, degree)), np.full((columns.count, degree), UNKNOWN)
     seen = noisy.measurement.evaluate(np.zeros((1, columns.count)))[0]
     for feature, value, deviation, centre in zip(noisy.features, noisy.values, noisy.deviations, seen, strict=True):
         ((coordinate, k),) = feature.terms[0]
-        if coordinate not in columns.groups.marks:
+        if coordinate not in columns.groups.indicators:
             missing = missing_share(columns, coordinate)
             found = where_there(value, deviation, missing=missing, centre=float(centre))
             values[coordinate, k - 1], deviations[coordinate, k - 1] = found

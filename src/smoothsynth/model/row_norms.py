@@ -190,8 +190,8 @@ def choose_scores(
 def _in_order(rows: Array, columns: Marginals) -> NDArray[np.intp]:
     """Order rows by their levels, by what is missing, then by length."""
     codes = [np.argmax(rows[:, list(group)], axis=1) for group in columns.groups.levels]
-    marks = [rows[:, mark] for _, mark in columns.groups.missing]
-    return np.lexsort((mean_square(rows), *marks, *codes))
+    indicators = [rows[:, indicator] for _, indicator in columns.groups.missing]
+    return np.lexsort((mean_square(rows), *indicators, *codes))
 
 
 def _simulated(columns: Marginals, correlation: Array) -> Array:

@@ -72,19 +72,22 @@ def place(
 
     Each column then has its density almost exactly, whatever the number of rows (a Latin hypercube). Without a
     generator the middle of each rank is taken, with one a random point of it. A category takes the level whose score
-    is largest, after shifts that give every level its share; a value is missing where the score of its mark is largest.
+    is largest, after shifts that give every level its share; a value is missing where the score of its indicator is largest.
     """
     count = len(drawn)
     shares = np.full(count, 1.0 / count) if weights is None else weights
     # Column by column in memory: each is written as a whole.
     rows = np.zeros(drawn.shape[::-1]).T
-    marks = set(columns.groups.marks)
+    indicators = set(columns.groups.indicators)
     for group, whole in zip(columns.groups.levels, columns.groups.whole, strict=True):
         rows[:, list(group)] = choose_levels(drawn[:, list(group)], _group_shares(columns, group, whole=whole), shares)
-    hidden = {value: _largest(drawn[:, mark], columns.share(mark), shares) for value, mark in columns.groups.missing}
-    for value, mark in columns.groups.missing:
-        rows[hidden[value], mark] = 1.0
-    values = [c for c in range(drawn.shape[1]) if c not in marks]
+    hidden = {
+        value: _largest(drawn[:, indicator], columns.share(indicator), shares)
+        for value, indicator in columns.groups.missing
+    }
+    for value, indicator in columns.groups.missing:
+        rows[hidden[value], indicator] = 1.0
+    values = [c for c in range(drawn.shape[1]) if c not in indicators]
     for column, order in zip(values, _orders(drawn, values, hidden), strict=True):
         inside = 0.5 if generator is None else generator.random(len(order))
         own = shares[order] / shares[order].sum() if len(order) else shares[order]
@@ -139,7 +142,7 @@ def _restored(
 
 
 def choose_levels(drawn: Array, wanted: Array, weights: Array) -> Array:
-    """Give each row one level, as marks: the largest of score + shift, with shifts found so that shares are as wanted.
+    """Give each row one level, as indicators: the largest of score + shift, with shifts found so that shares are as wanted.
 
     `wanted` has one share more than there are levels where a row may have none: its score is always 0. A multinomial
     probit: the correlations of the scores of levels with all others become dependence, level by level.

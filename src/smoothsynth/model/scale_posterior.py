@@ -92,7 +92,7 @@ def settle_spreads(
 
     `square` is the noise of the mean square of rows where it was released by itself.
     """
-    lines = [c for c in range(columns.count) if c not in columns.groups.marks]
+    lines = [c for c in range(columns.count) if c not in columns.groups.indicators]
     if not lines:
         return columns
     start = np.log(columns.deviations()[lines])
@@ -124,8 +124,8 @@ class _Rows:
     def moving(self) -> Array:
         """Return by how much each value moves with theta: its distance from the mean, 0 where it is missing."""
         moving = self.rows - self.columns.means()
-        for value, mark in self.columns.groups.missing:
-            moving[self.rows[:, mark] > 0.0, value] = 0.0
+        for value, indicator in self.columns.groups.missing:
+            moving[self.rows[:, indicator] > 0.0, value] = 0.0
         return moving[:, self.lines]
 
     def of_squares(self, low: Sequence[NoisyMoments]) -> Evidence:

@@ -35,7 +35,7 @@ _WITHIN, _LEAST_VARIANCE = 0.9, 0.0625
 
 
 def shifted(columns: Marginals, by: Array) -> Marginals:
-    """Move the means of columns, and the shares of levels and marks; variances stay."""
+    """Move the means of columns, and the shares of levels and indicators; variances stay."""
     functions, first, second = standard_functions(columns)
     wanted = first + by / columns.deviations()
     return moved(columns, functions, *reachable(columns, functions, wanted, second - first**2 + wanted**2))
@@ -60,22 +60,22 @@ def reachable(columns: Marginals, functions: Array, first: Array, second: Array)
 
 
 def moved(columns: Marginals, functions: Array, first: Array, second: Array) -> Marginals:
-    """Move columns until standardised values, and levels and marks, have these means."""
+    """Move columns until standardised values, and levels and indicators, have these means."""
     means, deviations = columns.means(), columns.deviations()
-    shares = {c: float(means[c] + first[c] * deviations[c]) for c in columns.groups.marks}
+    shares = {c: float(means[c] + first[c] * deviations[c]) for c in columns.groups.indicators}
     return retarget(columns, functions, first, second).with_shares(shares)
 
 
 def retarget(columns: Marginals, functions: Array, first: Array, second: Array) -> Marginals:
-    """Tilt columns softly so that y and y^2 have the given means; levels of categories and marks stay as they are."""
-    marks = list(columns.groups.marks)
+    """Tilt columns softly so that y and y^2 have the given means; levels of categories and indicators stay as they are."""
+    indicators = list(columns.groups.indicators)
     second = np.maximum(second, first**2 + 0.02 * np.maximum(second, 1e-3))
     values = np.stack([first, second], axis=1)
     tilted = tilt(columns, functions, values, np.broadcast_to(np.array([0.003, 0.01]), values.shape))
-    if not marks:
+    if not indicators:
         return tilted
     masses = tilted.masses.copy()
-    masses[marks] = columns.masses[marks]
+    masses[indicators] = columns.masses[indicators]
     return replace(tilted, masses=masses)
 
 
@@ -128,7 +128,7 @@ def hold_square(
     columns: Marginals, low: Sequence[NoisyMoments], cut: CutMoments, rank_noise: float = math.inf
 ) -> Marginals:
     """Move all columns to the mean square that was released first, as far as it is known better than by cut rows."""
-    lines = [c for c in range(columns.count) if c not in columns.groups.marks]
+    lines = [c for c in range(columns.count) if c not in columns.groups.indicators]
     released, noise = measured_square(columns, low)
     if not lines:
         return columns

@@ -83,7 +83,7 @@ class Shapes:
             for noisy in released
             for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True)
         ]
-        holes = {mark for _, mark in groups.missing}
+        holes = {indicator for _, indicator in groups.missing}
         columns = tuple(columns_of({coordinate_of(wave) for used, _, _ in sums for wave in used} - holes, groups))
         place = {wave: number for number, wave in enumerate(wave for column in columns for wave in _waves(column))}
         means, products = np.zeros((2, len(place))), np.full((2, len(place), len(place)), np.inf)

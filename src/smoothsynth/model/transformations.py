@@ -37,8 +37,8 @@ DROWNING_NOISE = 0.2
 def rank_transformation(columns: Marginals, counts: int | None = None) -> Transformation:
     """See each coordinate as cos(pi F(x)), F its distribution function: T_k of it is cos(k pi F(x)).
 
-    A column that the model thinks crowded in a corner is spread over the whole cube. Levels and marks stay what they are. For
-    soft counts a coordinate is 2 F(x) - 1: they are evenly spread over ranks.
+    A column that the model thinks crowded in a corner is spread over the whole cube. Levels and indicators stay what they
+    are. For soft counts a coordinate is 2 F(x) - 1: they are evenly spread over ranks.
     """
     ranks = _ranks(columns, FLAT_SHARE)
     lines = [knot_places() if f is None else np.cos(np.pi * f) if counts is None else 2.0 * f - 1.0 for f in ranks]
@@ -48,7 +48,8 @@ def rank_transformation(columns: Marginals, counts: int | None = None) -> Transf
 def wave_transformation(columns: Marginals) -> Transformation:
     """See each coordinate as the waves of its rank, 2 F(x) - 1, with F as it is known by then.
 
-    A level or a mark is seen at two thirds: there the first wave is 1, and at 0 it is 0, so that it is the mark itself.
+    A level or an indicator is seen at two thirds: there the first wave is 1, and at 0 it is 0, so that it is the indicator
+    itself.
     """
     ranks = _ranks(columns, KNOWN_FLAT_SHARE)
     even = [f if f is None or columns.exact[c] else _without_peaks(f) for c, f in enumerate(ranks)]
@@ -71,9 +72,9 @@ def _without_peaks(ranks: Array) -> Array:
 
 
 def _ranks(columns: Marginals, flat: float) -> list[Array | None]:
-    """Return the distribution function of each value at the knots, a share of the flat one mixed in; None for marks."""
-    mixed, marks = columns.mixed(flat), set(columns.groups.marks)
-    return [None if c in marks else mixed.probabilities(c, knot_places()) for c in range(columns.count)]
+    """Return the distribution function of each value at the knots, a share of the flat one mixed in; None for indicators."""
+    mixed, indicators = columns.mixed(flat), set(columns.groups.indicators)
+    return [None if c in indicators else mixed.probabilities(c, knot_places()) for c in range(columns.count)]
 
 
 def score_length(columns: Marginals, measurement: Measurement, rows: int) -> float:
@@ -83,7 +84,7 @@ def score_length(columns: Marginals, measurement: Measurement, rows: int) -> flo
     """
     noise = _pair_noise(columns, measurement, rows)
     middle = max(LEAST_MIDDLE, ROUGH_NOISE / noise, float(columns.middles_of_variance().mean()))
-    fine = measurement.multiplier is None or bool(columns.groups.marks)
+    fine = measurement.multiplier is None or bool(columns.groups.indicators)
     allowed = FINE_PAIR_NOISE if fine else PAIR_NOISE
     return math.sqrt(columns.count * min(MOST_SHORT, max(min(LEAST_SHORT, middle), allowed / noise)))
 

@@ -166,8 +166,8 @@ def _checked(names: Sequence[str], count: int, path: str | Path) -> Sequence[str
 
 def _quoted(name: str) -> str:
     # As TOML has it: what cannot be printed as \uXXXX or \UXXXXXXXX.
-    marks = {'"': '\\"', "\\": "\\\\"}
-    return '"' + "".join(marks.get(c, c if c.isprintable() else _escape(c)) for c in name) + '"'
+    escapes = {'"': '\\"', "\\": "\\\\"}
+    return '"' + "".join(escapes.get(c, c if c.isprintable() else _escape(c)) for c in name) + '"'
 
 
 def _escape(character: str) -> str:

@@ -117,24 +117,24 @@ class QueryFamily:
     def check(self, features: Features, lines: int) -> None:
         """Refuse features that are not of this family."""
 
-    def marks(
+    def indicators(
         self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
     ) -> Indicators:
         """Return what is known of indicators as they are seen: a transformation must keep 0 at 0 and 1 at 0 or more."""
         ends = {c: transformation.bend(c, np.array([0.0, LATTICE])).tolist() for c in binary}
         return _kept({c for c, (zero, one) in ends.items() if zero == 0 and one >= 0}, binary, exclusive)
 
-    def linf(self, features: Features, weights: Weights, marks: Indicators) -> int:
+    def linf(self, features: Features, weights: Weights, indicators: Indicators) -> int:
         """Bound how far one row moves the sums, in the largest of them."""
-        return linf_sensitivity(features, weights, marks)
+        return linf_sensitivity(features, weights, indicators)
 
-    def l1(self, features: Features, weights: Weights, marks: Indicators) -> float:
+    def l1(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in their sum."""
-        return l1_sensitivity(features, weights, marks)
+        return l1_sensitivity(features, weights, indicators)
 
-    def l2(self, features: Features, weights: Weights, marks: Indicators) -> float:
+    def l2(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
-        return l2_sensitivity(features, weights, marks)
+        return l2_sensitivity(features, weights, indicators)
 
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""
@@ -179,30 +179,30 @@ class RankHistogram(QueryFamily):
         if self.cells is not None:
             check_hats(features, self.cells)
 
-    def marks(
+    def indicators(
         self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
     ) -> Indicators:
         """Return the indicators whose measured hat functions are all 0 where the indicator is 0."""
         if self.cells is None:
             # Python 3.10 has no super() without arguments in a dataclass with slots.
-            return QueryFamily.marks(self, transformation, features, binary, exclusive)
+            return QueryFamily.indicators(self, transformation, features, binary, exclusive)
         at_zero = {c: count_values(transformation.bend(c, np.zeros(1)) / LATTICE, self.cells)[:, 0] for c in binary}
         moved = {c for ((c, j),) in (f.terms[0] for f in features) if c in at_zero and at_zero[c][j - 1] != 0.0}
         return _kept(set(binary) - moved, binary, exclusive)
 
-    def linf(self, features: Features, weights: Weights, marks: Indicators) -> int:
+    def linf(self, features: Features, weights: Weights, indicators: Indicators) -> int:
         """Bound how far one row moves the sums, in the largest of them."""
-        return max(weights) if self.cells is not None else linf_sensitivity(features, weights, marks)
+        return max(weights) if self.cells is not None else linf_sensitivity(features, weights, indicators)
 
-    def l1(self, features: Features, weights: Weights, marks: Indicators) -> float:
+    def l1(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in their sum."""
         bound = l1_sensitivity if self.cells is None else _counted_l1
-        return bound(features, weights, marks)
+        return bound(features, weights, indicators)
 
-    def l2(self, features: Features, weights: Weights, marks: Indicators) -> float:
+    def l2(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
         bound = l2_sensitivity if self.cells is None else _counted_l2
-        return bound(features, weights, marks)
+        return bound(features, weights, indicators)
 
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""
@@ -237,19 +237,19 @@ class ClippedSecondMoments(QueryFamily):
         if {c for feature in features for term in feature.terms for c, _ in term} != set(range(lines)):
             raise PlanError("A view with a radius needs features of all coordinates: a row's length is that of all.")
 
-    def marks(
+    def indicators(
         self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
     ) -> Indicators:
         """Return that nothing is known of indicators: clipping moves them."""
         return Indicators()
 
-    def l1(self, features: Features, weights: Weights, marks: Indicators) -> float:
+    def l1(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in their sum."""
-        return min(l1_sensitivity(features, weights, marks), clipped_l1(features, weights, radius=self.clip_norm))
+        return min(l1_sensitivity(features, weights, indicators), clipped_l1(features, weights, radius=self.clip_norm))
 
-    def l2(self, features: Features, weights: Weights, marks: Indicators) -> float:
+    def l2(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
-        return min(l2_sensitivity(features, weights, marks), clipped_l2(features, weights, radius=self.clip_norm))
+        return min(l2_sensitivity(features, weights, indicators), clipped_l2(features, weights, radius=self.clip_norm))
 
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""
@@ -277,7 +277,7 @@ class RowNorms(QueryFamily):
         squares = np.einsum("ij,ij->j", lattice, lattice)
         return np.asarray(np.floor(2.0 * squares / (len(lattice) * LATTICE)) - LATTICE)[None, :]
 
-    def marks(
+    def indicators(
         self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
     ) -> Indicators:
         """Return that nothing is known of indicators: they are not seen."""
@@ -317,7 +317,7 @@ class PairwiseFourier(QueryFamily):
         """Refuse features that are not different waves, or products of two waves of two coordinates."""
         check_fourier(features)
 
-    def marks(
+    def indicators(
         self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
     ) -> Indicators:
         """Return the indicators whose measured waves are all 0 where the indicator is 0; of others nothing is assumed."""
@@ -325,17 +325,17 @@ class PairwiseFourier(QueryFamily):
         moved = {coordinate_of(c) for f in features for c, _ in f.terms[0] if at_zero[c] != 0.0}
         return _kept(set(binary) - moved, binary, exclusive)
 
-    def linf(self, features: Features, weights: Weights, marks: Indicators) -> int:
+    def linf(self, features: Features, weights: Weights, indicators: Indicators) -> int:
         """Bound how far one row moves the sums, in the largest of them."""
         return linf_sensitivity(features, weights)
 
-    def l1(self, features: Features, weights: Weights, marks: Indicators) -> float:
+    def l1(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in their sum."""
-        return min(l1_sensitivity(features, weights), fourier_l1(features, weights, marks.groups()))
+        return min(l1_sensitivity(features, weights), fourier_l1(features, weights, indicators.groups()))
 
-    def l2(self, features: Features, weights: Weights, marks: Indicators) -> float:
+    def l2(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
-        return fourier_l2(features, weights, marks.groups())
+        return fourier_l2(features, weights, indicators.groups())
 
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""
@@ -359,9 +359,9 @@ def _kept(known: Collection[int], binary: Sequence[int], exclusive: Groups) -> I
     return Indicators(kept, tuple(tuple(c for c in group if c in kept) for group in exclusive))
 
 
-def _counted_l1(features: Features, weights: Weights, marks: Indicators) -> float:
-    return hat_l1(features, weights, marks.groups())
+def _counted_l1(features: Features, weights: Weights, indicators: Indicators) -> float:
+    return hat_l1(features, weights, indicators.groups())
 
 
-def _counted_l2(features: Features, weights: Weights, marks: Indicators) -> float:
-    return hat_l2(features, weights, marks.groups())
+def _counted_l2(features: Features, weights: Weights, indicators: Indicators) -> float:
+    return hat_l2(features, weights, indicators.groups())

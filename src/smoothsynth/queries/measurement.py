@@ -172,7 +172,7 @@ class Measurement:
 
     @property
     def of_columns(self) -> bool:
-        """Whether each coordinate is seen by itself, and levels and marks as what they are."""
+        """Whether each coordinate is seen by itself, and levels and indicators as what they are."""
         return self.family.own_coordinates and self.family.alone
 
     @property
@@ -200,7 +200,7 @@ class Measurement:
         """What is known of the indicators as they are seen."""
         if self.transformation is None or not self.binary:
             return Indicators(self.binary, self.exclusive)
-        return self.family.marks(self.transformation, self.features, self.binary, self.exclusive)
+        return self.family.indicators(self.transformation, self.features, self.binary, self.exclusive)
 
     @property
     def _pairs(self) -> zip[tuple[Feature, int]]:

@@ -2,14 +2,14 @@
 
 Bounds for features of coordinates of which nothing is known but that they lie in [-1, 1].
 
-Bounds for features of coordinates that are 0 or 1: levels of categories, and marks of what is missing.
+Bounds for features of coordinates that are 0 or 1: levels of categories, and indicators of what is missing.
 
 A feature  x_l psi  of a level l is 0 in rows of other levels. So of all features of the levels of one category a replaced row
 moves those of one level, by what psi can move, or those of two, by what psi can be (docs/proofs/sensitivity.md, section 11):
 
-    change(F) = change of the features without a mark  +  sum over categories of
+    change(F) = change of the features without an indicator  +  sum over categories of
                 max( max_l change(F_l),  the two largest size(F_l) )
-    size(F)   = sum of w^p of the features without a mark  +  sum over categories of  max_l size(F_l)
+    size(F)   = sum of w^p of the features without an indicator  +  sum over categories of  max_l size(F_l)
 
 with F_l the features  psi  of level l, and p = 1 or 2.
 
@@ -24,8 +24,8 @@ A convex function of a row's counts is largest at a corner, where one of them is
     L1 = sum over coordinates of the two largest w,      L2^2 = sum over coordinates of the two largest w^2
 
 which is attained by two rows in the middle of those counts. Of a coordinate with one measured count that one moves by w.
-Counts of a mark that are all 0 where the mark is 0 move only if it is 1 in one of two rows. So the levels of a category are
-together like one coordinate, each of them with its largest w.
+Counts of an indicator that are all 0 where the indicator is 0 move only if it is 1 in one of two rows. So the levels of a
+category are together like one coordinate, each of them with its largest w.
 
 Bounds for waves and their products (docs/proofs/sensitivity.md, section 13).
 
@@ -185,12 +185,12 @@ class Indicators:
 
 
 def only_indicators(feature: Feature, groups: Mapping[int, int]) -> bool:
-    """Whether a feature lies in [0, 1]: all of its factors are marks."""
+    """Whether a feature lies in [0, 1]: all of its factors are indicators."""
     return all(c in groups and k == 1 for term in feature.terms for c, k in term)
 
 
 def change(terms: Weighted, groups: Mapping[int, int], plain: Plain) -> float:
-    """Bound  max_{x,x'} sum w^p |phi(x) - phi(x')|^p  over rows; `plain` does so for terms without a mark."""
+    """Bound  max_{x,x'} sum w^p |phi(x) - phi(x')|^p  over rows; `plain` does so for terms without an indicator."""
     without, categories = _sorted_out(terms, groups)
     total = plain([(term, weight) for term, weight in without if term])
     for levels in categories:
@@ -208,33 +208,37 @@ def size(terms: Weighted, groups: Mapping[int, int]) -> float:
 
 
 def _sorted_out(terms: Weighted, groups: Mapping[int, int]) -> tuple[Weighted, Iterable[list[Weighted]]]:
-    """Return the terms without a mark; and for each category, for each of its levels, what is left of terms that have it.
+    """Return the terms without an indicator; and for each category, for each level, what is left of its terms.
 
-    A term belongs to the category of its first mark only.
+    A term belongs to the category of its first indicator only.
     """
     without: Weighted = []
     found: dict[int, dict[int, Weighted]] = defaultdict(lambda: defaultdict(list))
     for term, weight in terms:
-        mark = next((c for c, k in term if c in groups and k == 1), None)
-        if mark is None:
+        indicator = next((c for c, k in term if c in groups and k == 1), None)
+        if indicator is None:
             without.append((term, weight))
         else:
-            rest = tuple(factor for factor in term if factor[0] != mark)
-            found[groups[mark]][mark].append((rest, weight))
+            rest = tuple(factor for factor in term if factor[0] != indicator)
+            found[groups[indicator]][indicator].append((rest, weight))
     return without, [list(levels.values()) for levels in found.values()]
 
 
 NO_INDICATORS = Indicators()
 
 
-def linf_sensitivity(features: Sequence[Feature], weights: Sequence[int], marks: Indicators = NO_INDICATORS) -> int:
-    """Return  max_r w_r (max phi_r - min phi_r):  w_r for features that are products of marks, 2 w_r for others."""
-    groups = marks.groups()
+def linf_sensitivity(
+    features: Sequence[Feature], weights: Sequence[int], indicators: Indicators = NO_INDICATORS
+) -> int:
+    """Return  max_r w_r (max phi_r - min phi_r):  w_r for features that are products of indicators, 2 w_r for others."""
+    groups = indicators.groups()
     pairs = zip(features, weights, strict=True)
     return max(weight * (1 if only_indicators(feature, groups) else 2) for feature, weight in pairs)
 
 
-def l1_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks: Indicators = NO_INDICATORS) -> float:
+def l1_sensitivity(
+    features: Sequence[Feature], weights: Sequence[float], indicators: Indicators = NO_INDICATORS
+) -> float:
     """Bound  max_{x,x'} sum_r w_r |phi_r(x) - phi_r(x')|  (docs/proofs/sensitivity.md, sections 2, 5 and 11).
 
     Features of one coordinate: the sum over coordinates of  max_s sum_k w_k (1 - cos k s),
@@ -244,10 +248,12 @@ def l1_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks:
     """
     whole = full_tensor(features, weights)
     general = values_l1(features, weights) if whole is None else whole
-    return min(general, _marked_l1(tuple(features), tuple(weights), marks)) if marks.binary else general
+    return min(general, _marked_l1(tuple(features), tuple(weights), indicators)) if indicators.binary else general
 
 
-def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks: Indicators = NO_INDICATORS) -> float:
+def l2_sensitivity(
+    features: Sequence[Feature], weights: Sequence[float], indicators: Indicators = NO_INDICATORS
+) -> float:
     """Bound  max_{x,x'} sqrt(sum_r w_r^2 (phi_r(x) - phi_r(x'))^2)  (docs/proofs/sensitivity.md, sections 3, 6 and 11).
 
     Features of one coordinate: the root of the sum over coordinates of
@@ -256,30 +262,30 @@ def l2_sensitivity(features: Sequence[Feature], weights: Sequence[float], marks:
     levels of a category those of two levels count, or of one.
     """
     general = values_l2(features, weights)
-    return min(general, _marked_l2(tuple(features), tuple(weights), marks)) if marks.binary else general
+    return min(general, _marked_l2(tuple(features), tuple(weights), indicators)) if indicators.binary else general
 
 
 # A measurement is asked for its sensitivity many times, and two-way tables have thousands of features.
 @functools.lru_cache(maxsize=32)
-def _marked_l1(features: tuple[Feature, ...], weights: tuple[float, ...], marks: Indicators) -> float:
-    values, marked, pooled = _apart(features, weights, marks)
-    moved = change(marked, marks.groups(), lambda terms: values_l1(*_features(terms)))
+def _marked_l1(features: tuple[Feature, ...], weights: tuple[float, ...], indicators: Indicators) -> float:
+    values, marked, pooled = _apart(features, weights, indicators)
+    moved = change(marked, indicators.groups(), lambda terms: values_l1(*_features(terms)))
     return (values_l1(*values) + moved + pooled) * (1.0 + 1e-12)
 
 
 @functools.lru_cache(maxsize=32)
-def _marked_l2(features: tuple[Feature, ...], weights: tuple[float, ...], marks: Indicators) -> float:
-    values, marked, pooled = _apart(features, [w * w for w in weights], marks)
-    moved = change(marked, marks.groups(), lambda terms: squares_of_values(*_features(terms)))
+def _marked_l2(features: tuple[Feature, ...], weights: tuple[float, ...], indicators: Indicators) -> float:
+    values, marked, pooled = _apart(features, [w * w for w in weights], indicators)
+    moved = change(marked, indicators.groups(), lambda terms: squares_of_values(*_features(terms)))
     plain = values_l2(values[0], [math.sqrt(w) for w in values[1]])
     return math.sqrt(plain**2 + moved + pooled) * (1.0 + 1e-12)
 
 
 def _apart(
-    features: Sequence[Feature], weights: Sequence[float], marks: Indicators
+    features: Sequence[Feature], weights: Sequence[float], indicators: Indicators
 ) -> tuple[tuple[list[Feature], list[float]], Weighted, float]:
-    """Return features without marks and their weights, single terms with marks, and the weights of pools of marks."""
-    groups = marks.groups()
+    """Return features without indicators and their weights, single terms with indicators, and weights of their pools."""
+    groups = indicators.groups()
     values: tuple[list[Feature], list[float]] = ([], [])
     marked: Weighted = []
     pools = []
@@ -334,12 +340,12 @@ def clipped_l1(features: Sequence[Feature], weights: Sequence[float], *, radius:
 
 
 def hat_l1(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
-    """Return the L1 sensitivity of weighted soft counts; `groups` has the category of each mark, as `Indicators.groups`."""
+    """Return the L1 sensitivity of weighted soft counts; `groups` has the category of each indicator."""
     return math.fsum(_two_largest(features, weights, groups)) * (1.0 + 1e-12)
 
 
 def hat_l2(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
-    """Return the L2 sensitivity of weighted soft counts; `groups` has the category of each mark, as `Indicators.groups`."""
+    """Return the L2 sensitivity of weighted soft counts; `groups` has the category of each indicator."""
     return math.sqrt(math.fsum(_two_largest(features, [w * w for w in weights], groups))) * (1.0 + 1e-12)
 
 
@@ -365,8 +371,8 @@ def fourier_l1(features: Sequence[Feature], weights: Sequence[float], groups: Ma
 def fourier_l2(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
     """Bound the L2 sensitivity by the smaller of  p d + c^2/p  and  2 sqrt(p^2 k + c^2 d);  p and c are the largest weights.
 
-    d counts the columns that occur, k the pairs of them. `groups` has the category of each mark whose measured waves are 0
-    where the mark is 0, as `Indicators.groups`.
+    d counts the columns that occur, k the pairs of them. `groups` has the category of each indicator whose measured waves
+    are 0 where the indicator is 0, as `Indicators.groups`.
     """
     largest = {1: 0.0, 2: 0.0}
     for feature, weight in zip(features, weights, strict=True):

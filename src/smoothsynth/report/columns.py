@@ -175,10 +175,10 @@ def _plain(release: Release, name: str, points: Array) -> Plain:
     return Plain(name, column.kind, labels, tuple((counts / total).tolist()), (None,) * len(counts), missing)
 
 
-def _levels(release: Release, name: str, marks: Array, start: int) -> Plain:
+def _levels(release: Release, name: str, indicators: Array, start: int) -> Plain:
     column = release.schema.columns[name]
     assert isinstance(column, Category)  # noqa: S101
-    shares = marks.mean(axis=0)
+    shares = indicators.mean(axis=0)
     noise = _noise_of_shares(release)
     order = np.argsort(-shares, kind="stable")[:_MOST_LEVELS]
     missing = float(1.0 - shares.sum()) if column.nullable else None

@@ -192,10 +192,10 @@ def test_means_are_shifted_and_variances_are_not():
 
 def test_shares_are_shifted_too():
     columns = flat_marginals(ss.Schema({"x": ss.Number(-1, 1), "c": ss.Category(["a", "b", "z"])}))
-    mark = columns.groups.levels[0][0]
+    indicator = columns.groups.levels[0][0]
     by = np.zeros(columns.count)
-    by[mark] = 0.1
-    before, after = columns.share(mark), shifted(columns, by).share(mark)
+    by[indicator] = 0.1
+    before, after = columns.share(indicator), shifted(columns, by).share(indicator)
     assert 0.05 < after - before < 0.11
 
 

@@ -21,8 +21,8 @@ def normal_columns(count, **facts):
     """Return columns that are all normal around 0.1."""
     columns = flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1, **facts) for i in range(count)}))
     shape = np.exp(-(((columns.places - 0.1) / 0.3) ** 2) / 2) * columns.base
-    marks = list(columns.groups.marks)
-    shape[marks] = columns.masses[marks]
+    indicators = list(columns.groups.indicators)
+    shape[indicators] = columns.masses[indicators]
     return replace(columns, masses=shape / shape.sum(axis=1, keepdims=True))
 
 
@@ -88,7 +88,7 @@ def test_missing_values_and_their_marks_stay():
     true = unlike_in_length(columns)
     moved = hold_lengths(chosen, drawn, Stretch(), columns, lengths_of_rows(columns, true))
     before, after = place(chosen, columns), place(moved, columns)
-    marks = list(columns.groups.marks)
-    np.testing.assert_array_equal(after[:, marks], before[:, marks])
+    indicators = list(columns.groups.indicators)
+    np.testing.assert_array_equal(after[:, indicators], before[:, indicators])
     np.testing.assert_array_equal(np.sort(after, axis=0), np.sort(before, axis=0))
     assert not np.array_equal(after, before)

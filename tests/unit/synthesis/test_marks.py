@@ -25,20 +25,20 @@ def even(count):
 @pytest.mark.parametrize("none", [False, True])
 def test_levels_have_their_shares(wanted, none):
     drawn = np.random.default_rng(1).standard_normal((4000, len(wanted) - none))
-    marks = choose_levels(drawn, np.array(wanted), even(4000))
-    np.testing.assert_allclose(marks.mean(axis=0), wanted[: len(wanted) - none], atol=1e-3)
-    assert set(np.unique(marks)) <= {0.0, 1.0}
-    assert marks.sum(axis=1).max() <= 1.0
+    indicators = choose_levels(drawn, np.array(wanted), even(4000))
+    np.testing.assert_allclose(indicators.mean(axis=0), wanted[: len(wanted) - none], atol=1e-3)
+    assert set(np.unique(indicators)) <= {0.0, 1.0}
+    assert indicators.sum(axis=1).max() <= 1.0
     if not none:
-        assert marks.sum(axis=1).min() == 1.0
+        assert indicators.sum(axis=1).min() == 1.0
 
 
 def test_a_level_follows_its_score():
     rng = np.random.default_rng(2)
     drawn = rng.standard_normal((5000, 3))
-    marks = choose_levels(drawn, np.array([0.2, 0.3, 0.5]), even(5000))
+    indicators = choose_levels(drawn, np.array([0.2, 0.3, 0.5]), even(5000))
     for level in range(3):
-        assert drawn[marks[:, level] == 1.0, level].mean() > drawn[marks[:, level] == 0.0, level].mean() + 0.8
+        assert drawn[indicators[:, level] == 1.0, level].mean() > drawn[indicators[:, level] == 0.0, level].mean() + 0.8
 
 
 def test_columns_that_are_sorted_ahead_are_placed_the_same(monkeypatch):

@@ -110,14 +110,14 @@ def test_missing_values_and_levels_do_not_count_as_values():
         }
     )
     true = columns_like(lambda x: NORMAL(x - 0.4), schema)
-    values = [c for c in range(true.count) if c not in true.groups.marks]
+    values = [c for c in range(true.count) if c not in true.groups.indicators]
     true = replace(true, masses=np.where(np.isin(range(true.count), values)[:, None], true.masses, true.base))
-    true = true.with_shares({mark: 0.5 for _, mark in true.groups.missing})
+    true = true.with_shares({indicator: 0.5 for _, indicator in true.groups.missing})
     model = learned(rows_of(true), schema, delta=1e-6)
     wrong = widened(true, values, np.array([1.2, 1.0, 0.85]))
     found = settled(model, wrong)
     assert np.abs(relative(found, true)[values]).max() < 0.05
-    assert [found.share(c) for c in true.groups.marks] == [wrong.share(c) for c in true.groups.marks]
+    assert [found.share(c) for c in true.groups.indicators] == [wrong.share(c) for c in true.groups.indicators]
 
 
 class TestEvidence:

@@ -77,17 +77,17 @@ def test_a_stretch_spreads_lengths_and_leaves_columns_alone(stretch):
 def test_levels_and_missing_values_keep_their_law():
     schema = ss.Schema({"a": ss.Number(0, 1, nullable=True), "b": ss.Number(0, 1), "c": ss.Category(["x", "y", "z"])})
     columns = flat_marginals(schema)
-    marks = list(columns.groups.marks)
+    indicators = list(columns.groups.indicators)
     masses = columns.base * np.exp(2.0 * columns.places)
-    masses[marks] = columns.base[marks]
+    masses[indicators] = columns.base[indicators]
     columns = replace(columns, masses=masses / masses.sum(axis=1, keepdims=True))
     drawn = [
         stretch.drawn(ROWS, columns, np.eye(columns.count), generator=np.random.default_rng(3))
         for stretch in (Stretch(along=1.5), Stretch(along=4.0), Stretch(scale=0.8))
     ]
-    assert len(marks) == 4
+    assert len(indicators) == 4
     for other in drawn[1:]:
-        assert other[:, marks] == pytest.approx(drawn[0][:, marks])
+        assert other[:, indicators] == pytest.approx(drawn[0][:, indicators])
         assert np.abs(other - drawn[0]).max() > 0.1
 
 
