@@ -88,7 +88,7 @@ CHANGES = {
     "another mechanism": (PURE, MOMENTS, lambda d: first(d).update(mechanism="none")),
     "a mechanism that is a list": (PURE, MOMENTS, lambda d: first(d).update(mechanism=[])),
     "an epsilon of zero": (PURE, MOMENTS, lambda d: first(d).update(epsilon=0)),
-    "another format of moments": (PURE, MOMENTS, lambda d: d.update(format=2)),
+    "another format of moments": (PURE, MOMENTS, lambda d: d.update(format=1)),
     "a huge rank": (SUBSPACE, MOMENTS, lambda d: d["subspace"].update(rank=10**9)),
     "huge dimensions": (SUBSPACE, MOMENTS, lambda d: d["subspace"].update(dimensions=10**400, rank=10**400)),
     "huge iterations": (SUBSPACE, MOMENTS, lambda d: d["subspace"].update(iterations=10**9)),

@@ -83,7 +83,7 @@ def choosing(expected, count=1, rows_per_person=1):
     choice = PairSelection(count, 5.0, rows_per_person, expected)
     settings = {
         "multiplier": 5.0,
-        "view": Transformation.straight(D, PairwiseFourier()),
+        "transformation": Transformation.straight(D, PairwiseFourier()),
         "rows_per_person": rows_per_person,
     }
     return Measurement("", PAIRS, "discrete gaussian", choice=choice, **settings)

@@ -176,6 +176,8 @@ def pandas_category(cells):
 def arrow_table(cells):
     if {dt.date, dt.datetime} <= {type(cell) for cell in cells}:
         raise TypeError("Arrow cuts all moments to days where the first cell is a day.")
+    if isinstance(cells[0], dt.date) and {int, float} & {type(cell) for cell in cells}:
+        raise TypeError("Arrow makes moments of numbers where the first cell is a moment.")
     if type(cells[0]) is float and bool in {type(cell) for cell in cells}:
         raise TypeError("Arrow makes numbers of truth values where the first cell is a number.")
     return pa.table({"a": pa.array(cells)})

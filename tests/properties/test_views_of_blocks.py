@@ -24,8 +24,8 @@ def make_transformation(seed, *, radius=None, pooled=False, wild=True):
     shape = (1 if pooled else D, KNOTS)
     family = RowNorms() if pooled else RankHistogram() if radius is None else ClippedSecondMoments(radius)
     if wild:
-        return Transformation(rng.choice([-S, S, 0, 1, -1, S - 1], size=shape), ClippedSecondMoments(family))
-    return Transformation(np.sort(rng.integers(-S, S + 1, size=shape), axis=1), ClippedSecondMoments(family))
+        return Transformation(rng.choice([-S, S, 0, 1, -1, S - 1], size=shape), family)
+    return Transformation(np.sort(rng.integers(-S, S + 1, size=shape), axis=1), family)
 
 
 def lattice(seed, rows):

@@ -42,7 +42,7 @@ def answer(place, request="study/request-1.json", table=TABLE, *, site=None, out
 def other_request(place, **changes):
     """A request for the same round of the same study, signed by its coordinator, that asks for something else."""
     first = read_request(place / "study" / "request-1.json")
-    changes = changes or {"view": Transformation.straight(first.study.schema.dimensions)}
+    changes = changes or {"transformation": Transformation.straight(first.study.schema.dimensions)}
     other = replace(first, measurement=replace(first.measurement, **changes))
     write_request(place / "other.json", other, key=read_key(place / "coordinator.key"))
     return "other.json"

@@ -267,7 +267,7 @@ def test_pairs_that_are_known_are_not_offered_again(released):
     "wrong",
     [
         {"features": Shape.of(SCHEMA).waves()},
-        {"view": Transformation.straight(COLUMNS)},
+        {"transformation": Transformation.straight(COLUMNS)},
         {"weights": (1,) * 112},
         {"choice": PairSelection(29, 1.0)},
         {"choice": PairSelection(2, 1.0, rows_per_person=2)},
@@ -280,7 +280,7 @@ def test_choices_that_the_proof_does_not_cover_are_refused(wrong):
     right = {
         "features": features,
         "multiplier": 1.0,
-        "view": Transformation.straight(COLUMNS, PairwiseFourier()),
+        "transformation": Transformation.straight(COLUMNS, PairwiseFourier()),
         "choice": PairSelection(2, 1.0),
     }
     Measurement(purpose="", mechanism="discrete gaussian", **right)

@@ -56,7 +56,9 @@ def test_a_release_is_learned_again_from_its_moments():
 
 def test_kept_views_follow_from_the_earlier_moments():
     first = carried_out(Rounds.planned(ss.plan(NUMBERS, ROWS, **DELTA)), seed=1)
-    planned = replace(ss.plan(NUMBERS, 2 * ROWS, **DELTA), measurements=tuple(m.measurement for m in first.moments))
+    planned = ss.plan(NUMBERS, 2 * ROWS, **DELTA)
+    design = replace(planned.design, measurements=tuple(m.measurement for m in first.moments))
+    planned = replace(planned, design=design)
     second = carried_out(Rounds.planned(planned, earlier=first.moments), seed=2, rows=2 * ROWS)
     assert [m.measurement.transformation for m in second.moments] == [
         m.measurement.transformation for m in first.moments
@@ -71,7 +73,7 @@ def test_kept_views_follow_from_the_earlier_moments():
 
 
 def test_what_is_not_adaptive_learns_nothing():
-    planned = ss.plan(NUMBERS, ROWS, epsilon=1.0, method="paper", candidates="hypercube")
+    planned = ss.plan(NUMBERS, ROWS, epsilon=1.0, method=ss.methods.Paper(candidates="hypercube"))
     made = carried_out(Rounds.planned(planned), seed=1)
     assert made.done
     assert not made.model.low

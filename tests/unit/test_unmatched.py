@@ -64,8 +64,7 @@ def test_weighed_candidates_have_rows_without_a_level_too():
         epsilon=5.0,
         delta=1e-6,
         seed=1,
-        candidates="model",
-        fit="linear program",
+        method=ss.methods.Adaptive(candidates="model", fit="linear program"),
     ).to_pandas()
     assert made["x"].mean() == pytest.approx(5.0, abs=0.3)
     assert made["x"].std() == pytest.approx(1.0, abs=0.3)

@@ -19,9 +19,7 @@ SCHEMA = ss.Schema({name: ss.Number(-1, 1) for name in "abcd"})
 def bent(radius=None):
     places = knot_places()
     values = np.stack([places, -places, np.sin(places * 1.5), np.clip(3 * places, -1, 1)])
-    return Transformation.from_values(
-        values, ClippedSecondMoments(None if radius is None else ClippedSecondMoments(radius))
-    )
+    return Transformation.from_values(values, None if radius is None else ClippedSecondMoments(radius))
 
 
 def lattice_rows(count=500, seed=0):

@@ -43,7 +43,7 @@ def test_cube_and_gaussian_losses():
 
 
 @pytest.mark.parametrize(
-    ("features", "view"),
+    ("features", "transformation"),
     [
         (total_degree(2, 2), None),
         (tensor(3, 2), None),
