@@ -25,6 +25,7 @@ NEIGHBOURS = "Neighbouring tables: same number of rows, one row replaced."
 STABLE = "stable histogram"
 # The places of the largest of some scores, each with Gumbel noise; nothing else of them is released.
 MAXIMA = "noisy maxima"
+PURE_MAXIMA = "pure noisy maxima"
 _NORMS = {
     "cube": "linf",
     "ball": "l2",
@@ -32,6 +33,7 @@ _NORMS = {
     "discrete gaussian": "l2",
     STABLE: "l1",
     MAXIMA: "linf",
+    PURE_MAXIMA: "linf",
 }
 _MOVES = {
     "linf": "no sum moves by more than {}",
@@ -80,6 +82,7 @@ class Charge:
         discrete gaussian:             scale^2 >= (multiplier sensitivity)^2 + 4
         stable histogram:              sensitivity / scale <= epsilon,  and `delta` for a value that occurs once
         noisy maxima:                  scale^2 >= pi/2 coordinates (multiplier sensitivity)^2
+        pure noisy maxima:             scale epsilon >= 2 coordinates sensitivity
     """
 
     purpose: str
@@ -117,12 +120,14 @@ class Charge:
             return scale**2 >= HALF_PI * self.coordinates * (Fraction(self.multiplier) * sensitivity) ** 2
         if self.multiplier is not None:
             return scale**2 >= (Fraction(self.multiplier) * sensitivity) ** 2 + _TAU_SQUARED
+        if self.mechanism == PURE_MAXIMA:
+            sensitivity *= 2 * self.coordinates
         return self.epsilon is not None and scale * Fraction(self.epsilon) >= sensitivity
 
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise on one sum, or on one score, in lattice units."""
-        if self.mechanism == MAXIMA:
+        if self.mechanism in (MAXIMA, PURE_MAXIMA):
             return self.scale * math.pi / math.sqrt(6.0)
         if self.mechanism == "ball":
             return self.scale * _ball_factor(self.coordinates)
@@ -134,7 +139,7 @@ class Charge:
         moves = _MOVES[self.norm].format(f"{self.sensitivity:.12g}")
         if self.delta:
             return self._stable_sentence()
-        if self.mechanism == MAXIMA:
+        if self.mechanism in (MAXIMA, PURE_MAXIMA):
             return self._maxima_sentence()
         if self.epsilon is not None:
             cost = f"costs epsilon = {self.epsilon:.12g} with delta = 0"
@@ -147,11 +152,15 @@ class Charge:
         )
 
     def _maxima_sentence(self) -> str:
+        cost = (
+            f"counts as Gaussian noise of {self.multiplier:.12g} times the Euclidean length of a move"
+            if self.epsilon is None
+            else f"costs epsilon = {self.epsilon:.12g} with delta = 0"
+        )
         return (
             f"{self.purpose}: the {self.coordinates} largest of all scores with Gumbel noise of scale {self.scale:.12g} are "
             f"named, and nothing else of any score is released. When a row is replaced, no score moves by more than "
-            f"{self.sensitivity:.12g}; this counts as Gaussian noise of {self.multiplier:.12g} times the Euclidean length "
-            f"of a move. {NEIGHBOURS}"
+            f"{self.sensitivity:.12g}; this {cost}. {NEIGHBOURS}"
         )
 
     def _stable_sentence(self) -> str:
@@ -206,6 +215,11 @@ def maxima_scale(sensitivity: float, multiplier: float, *, count: int) -> float:
     """
     length = _exact(sensitivity, "sensitivity") * _exact(multiplier, "multiplier")
     return _root_above(HALF_PI * count * length**2)
+
+
+def pure_maxima_scale(sensitivity: float, epsilon: float, *, count: int) -> float:
+    """Give 2 count sensitivity / epsilon, rounded up: the Gumbel noise of `count` exponential mechanisms."""
+    return laplace_scale(2.0 * count * sensitivity, epsilon)
 
 
 def stable_threshold(scale: float, delta: float) -> int:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from smoothsynth.errors import PlanError
+from smoothsynth.errors import PlanError, SchemaError
 from smoothsynth.methods.adaptive_rounds import gaussian_rounds, pure_rounds
 from smoothsynth.methods.layout import (
     CANDIDATES,
     FITS,
     FOCUSES,
     MOST_CANDIDATES,
-    MOST_CHOSEN_FROM,
     MOST_SMOOTHNESS,
     NOISES,
     Design,
@@ -28,7 +27,9 @@ from smoothsynth.methods.layout import (
     check_noise,
     check_one_of,
 )
+from smoothsynth.methods.tables import Wanted
 from smoothsynth.queries.families import RankHistogram
+from smoothsynth.schema import unknown_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 # Above this noise of the means, in half ranges, a first Gaussian stage cannot find the data within its bounds.
 MOST_LOW_NOISE = 1.0
-# More pairs than this are not chosen one by one.
-MOST_ASKED = 200
+# More tables than this are not chosen one by one.
+MOST_TABLES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,9 @@ class Adaptive:
 
     `focus` leans towards "queries" (wide kernels), "marginals" or "correlations". `smoothness` is the order K of the queries
     that matter (a Gaussian kernel of width s has K = s^2): rougher ones (small K) buy more degrees in each column.
-    `selected_pairs` is how many pairs of columns are found that the model has most wrong, and measured by themselves, in
-    place of the shapes of all pairs; by default this is done in wide tables where the number of rows allows it, 0 is never.
+    `tables` is how many tables of two and three columns are measured, those that the rows so far have most wrong; by default
+    as many as the number of rows allows, 0 is none. All of them hold the column `target`, or one of several, if it is given:
+    what will be predicted, say. Or they are those of `workload`, sets of two or more columns, and the parts of these sets.
     `noise` is "gaussian", which needs a delta, or "pure", by default what serves better at this budget. `candidates`
     ("model", "hypercube" or "grid"), their number `candidate_count` and `fit` ("maximum entropy" or "linear program") are by
     default rows of the model, which need no weights.
@@ -59,7 +61,9 @@ class Adaptive:
 
     focus: str = "balanced"
     smoothness: int = 16
-    selected_pairs: int | None = None
+    tables: int | None = None
+    target: str | tuple[str, ...] | None = None
+    workload: tuple[tuple[str, ...], ...] | None = None
     noise: str | None = None
     candidates: str | None = None
     candidate_count: int | None = None
@@ -84,32 +88,50 @@ class Adaptive:
     def check(self, schema: Schema, budget: Budget) -> None:
         """Refuse options that this schema or budget cannot have, whatever the number of rows."""
         check_noise(self.noise, budget)
-        selected = self.selected_pairs
-        if not selected and type(selected) in (int, type(None)):
-            return
-        most = min(Shape.of(schema).choosable // 2, MOST_ASKED)
-        if type(selected) is not int or not 0 < selected <= most:
-            raise PlanError(
-                f"selected_pairs must be a whole number from 0 to {most:,} for this schema (half of the pairs of up to "
-                f"{MOST_CHOSEN_FROM} columns of numbers that no constraint binds, {MOST_ASKED} at most), not {selected!r}."
-            )
+        if self.tables is not None and (type(self.tables) is not int or not 0 <= self.tables <= MOST_TABLES):
+            raise PlanError(f"tables must be a whole number from 0 to {MOST_TABLES}, not {self.tables!r}.")
+        if self.target is not None and self.workload is not None:
+            raise PlanError("A target and a workload say both which tables there are. Leave out one of them.")
+        self._wanted(schema)
+
+    def _wanted(self, schema: Schema) -> Wanted:
+        """Return what is asked of tables, with columns by number."""
+        names = {name: number for number, name in enumerate(schema.names)}
+
+        def number(name: object) -> int:
+            if name not in names:
+                raise SchemaError(unknown_column(str(name), schema.names))
+            return names[str(name)]
+
+        target = (self.target,) if isinstance(self.target, str) else self.target or ()
+        workload = tuple(tuple(sorted({number(name) for name in one})) for one in self.workload or ())
+        if any(not 2 <= len(one) for one in workload):
+            raise PlanError("A workload is a list of sets of two or more different columns.")
+        return Wanted(self.tables, tuple(map(number, target)), workload)
 
     def design(self, schema: Schema, rows: int, budget: Budget, *, rows_per_person: int, size: int) -> Design:
         """Choose rounds, mechanism and shares from public facts, for `size` synthetic rows."""
-        if self.selected_pairs and (self.weighted or not budget.delta):
-            raise PlanError(
-                "Pairs of columns are selected with a delta and for rows of the model only: give a delta such as 1e-6 and "
-                "leave candidates and fit as they are, or leave out selected_pairs."
-            )
-        rounds = self._rounds(Shape.of(schema), rows, budget, rows_per_person=rows_per_person)
+        rounds = self._rounds(
+            Shape.of(schema), rows, budget, rows_per_person=rows_per_person, wanted=self._wanted(schema)
+        )
         found = Design(tuple(rounds), "model", size, "maximum entropy")
         return found.with_rows_from(self.candidates, self.candidate_count, self.fit, size=size)
 
-    def _rounds(self, shape: Shape, rows: int, budget: Budget, *, rows_per_person: int) -> list[Measurement]:
+    def _rounds(
+        self, shape: Shape, rows: int, budget: Budget, *, rows_per_person: int, wanted: Wanted
+    ) -> list[Measurement]:
         lean, weighed = FOCUSES[self.focus], self.weighted
 
         def pure() -> list[Measurement]:
-            return pure_rounds(shape, rows, budget.epsilon, rows_per_person=rows_per_person, lean=lean, weighed=weighed)
+            return pure_rounds(
+                shape,
+                rows,
+                budget.epsilon,
+                rows_per_person=rows_per_person,
+                lean=lean,
+                wanted=wanted,
+                weighed=weighed,
+            )
 
         if not budget.delta:
             return pure()
@@ -120,11 +142,11 @@ class Adaptive:
             rows_per_person=rows_per_person,
             lean=lean,
             smoothness=self.smoothness,
-            chosen=self.selected_pairs,
+            wanted=wanted,
             weighed=weighed,
         )
         # Where the kind of noise is given there is nothing to choose between.
-        return normal if self.selected_pairs or self.noise == "gaussian" else _better(normal, pure, shape, rows)
+        return normal if self.noise == "gaussian" else _better(normal, pure, shape, rows)
 
 
 def _better(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smoothsynth.accounting.charges import (
     ball_deviation,
@@ -21,9 +21,6 @@ from smoothsynth.accounting.charges import (
     split_multiplier,
 )
 from smoothsynth.methods.layout import (
-    CHOSEN,
-    CHOSEN_ROUNDS,
-    CHOSEN_SHARE,
     COSINES,
     LENGTHS,
     LOW,
@@ -33,24 +30,22 @@ from smoothsynth.methods.layout import (
     SHARES_AGAIN,
     SOFT_COUNTS,
     SQUARE,
-    WAVED,
     cosines_of_length,
-    count_of_chosen,
     falling,
     pair_weights,
     with_shares,
-    with_waves,
 )
+from smoothsynth.methods.tables import SHARE, SPIKE_SHARE, plan_tables, seeks_spikes, spike_measurement
 from smoothsynth.queries.bases import pooled
-from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, RankHistogram, RowNorms
+from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, whole_weights
-from smoothsynth.queries.selection import PairSelection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from smoothsynth.accounting.charges import Budget
     from smoothsynth.methods.layout import Focus, Shape
+    from smoothsynth.methods.tables import TableRound, Wanted
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.transformation import Transformation
 
@@ -82,24 +77,20 @@ def gaussian_rounds(
     rows_per_person: int,
     lean: Focus,
     smoothness: int,
-    chosen: int | None = None,
+    wanted: Wanted,
     weighed: bool = False,
 ) -> list[Measurement]:
-    """Plan up to six releases: low moments, ranks of numbers, pairs of columns, lengths of rows, shapes of pairs.
+    """Plan releases of low moments, spikes, ranks of numbers, pairs of columns, lengths of rows, and tables.
 
-    Soft counts tell the model of columns; if candidates are to be `weighed`, cosines are measured. Shapes are those of all
-    pairs where noise allows, else of some that are `chosen`, as many as are worth it or as many as are given.
+    Soft counts tell the model of columns; if candidates are to be `weighed`, cosines are measured, and no tables.
     """
     whole = gaussian_multiplier(budget.epsilon, budget.delta)
     lean = _leaning(lean, _rank_noise(shape.columns, rows / rows_per_person, whole / math.sqrt(lean.ranks)))
-    shares = _shares(shape, lean)
-    if shape.waved and not weighed and not chosen:
-        # Waves and their products have L2 sensitivity d + 1.
-        noise = (shape.waved + 1) * whole * rows_per_person / rows
-        shares = with_waves(shares, lean, noise, power=0.5)
-    if "waves" not in shares and not weighed:
-        chosen = count_of_chosen(shape, rows / rows_per_person, whole) if chosen is None else chosen
-        shares |= {"chosen": CHOSEN_SHARE / (1.0 - CHOSEN_SHARE)} if chosen else {}
+    shares: dict[Any, float] = _shares(shape, lean)
+    unit = math.sqrt(2.0) * whole * rows_per_person / rows
+    tables = [] if weighed else plan_tables(shape, unit, power=0.5, wanted=wanted)
+    spikes = not weighed and seeks_spikes(shape, unit, power=0.5)
+    shares = with_tables(shares, tables, spikes=spikes)
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
     def measured(
@@ -123,6 +114,8 @@ def gaussian_rounds(
     values, indicators = len(shape.values), len(shape.indicators)
     low = [1.0] * values + [FREE_SQUARE] * values + [INDICATOR_WEIGHT] * indicators
     rounds = [measured("low", with_shares(LOW, shape), shape.moments(2 if values else 0), low, None)]
+    if spikes:
+        rounds.append(spike_measurement(shape, multipliers["spikes"], pure=False, rows_per_person=rows_per_person))
     if "ranks" in shares:
         degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
         # B soft counts are B - 1 cosines.
@@ -143,33 +136,35 @@ def gaussian_rounds(
         lengths = cosines_of_length(degrees)
         purpose = LENGTHS.format(degrees)
         rounds.append(measured("lengths", purpose, lengths, falling(lengths), shape.straight(RowNorms())))
-    if chosen and "chosen" in shares:
-        rounds += selection_rounds(shape, chosen, multipliers["chosen"], rows_per_person=rows_per_person)
-    if "waves" in shares:
-        waves = shape.waves()
-        rounds.append(measured("waves", WAVED, waves, [1.0] * len(waves), shape.straight(PairwiseFourier())))
-    return rounds
+    return rounds + _table_rounds(shape, tables, multipliers, pure=False, rows_per_person=rows_per_person)
 
 
-def selection_rounds(shape: Shape, count: int, multiplier: float, *, rows_per_person: int) -> list[Measurement]:
-    """Plan rounds that choose pairs of columns and measure their shapes: half of the budget given for either."""
-    rounds = min(CHOSEN_ROUNDS, count)
-    counts = [count // rounds + (number < count % rounds) for number in range(rounds)]
-    # Of what all rounds have, a round has a share as large as that of its pairs.
-    choosing = split_multiplier(multiplier, [*counts, count])[:-1]
-    features = shape.pairs_of_waves()
+def with_tables(shares: dict[Any, float], tables: Sequence[TableRound], *, spikes: bool) -> dict[Any, float]:
+    """Let all other rounds give up alike what tables and the search for spikes have."""
+    given = (SHARE if tables else 0.0) + (SPIKE_SHARE if spikes else 0.0)
+    found: dict[Any, float] = {name: (1.0 - given) * own for name, own in shares.items()}
+    if spikes:
+        found["spikes"] = SPIKE_SHARE
+    total = math.fsum(share for one in tables for share in one.shares)
+    found |= {
+        (number, part): SHARE * share / total
+        for number, one in enumerate(tables)
+        for part, share in enumerate(one.shares)
+    }
+    return found
+
+
+def _table_rounds(
+    shape: Shape, tables: Sequence[TableRound], costs: dict[Any, float], *, pure: bool, rows_per_person: int
+) -> list[Measurement]:
     return [
-        Measurement(
-            purpose=CHOSEN.format(own),
-            features=features,
-            mechanism="discrete gaussian",
-            multiplier=part,
+        one.measurement(
+            shape,
+            [costs[number, part] for part in range(len(one.shares))],
+            pure=pure,
             rows_per_person=rows_per_person,
-            transformation=shape.straight(PairwiseFourier()),
-            choice=PairSelection(own, part, rows_per_person),
-            **shape.facts(),
         )
-        for own, part in zip(counts, choosing, strict=True)
+        for number, one in enumerate(tables)
     ]
 
 
@@ -232,18 +227,26 @@ PURE_INDICATOR_WEIGHT = 2.0
 
 
 def pure_rounds(
-    shape: Shape, rows: int, epsilon: float, *, rows_per_person: int, lean: Focus, weighed: bool = False
+    shape: Shape,
+    rows: int,
+    epsilon: float,
+    *,
+    rows_per_person: int,
+    lean: Focus,
+    wanted: Wanted,
+    weighed: bool = False,
 ) -> list[Measurement]:
-    """Plan releases of means, the pooled second moment, and, where n allows, of ranks, pairs, lengths and shapes of pairs.
+    """Plan releases of means, the pooled second moment, and, where n allows, of ranks, pairs, lengths, spikes and tables.
 
     If candidates are to be `weighed` and no model is drawn from, few moments are measured: weights must match them all.
     """
     d, people = shape.dimensions, rows / rows_per_person
-    shares = _pure_shares(shape, people, epsilon, lean, weighed=weighed)
-    if shape.waved and not weighed:
-        # Waves and their products have L2 sensitivity  d + 1.
-        noise = ball_deviation(len(shape.waves()), sensitivity=shape.waved + 1.0, epsilon=epsilon) / people
-        shares = with_waves(shares, lean, noise, power=1.0)
+    shares: dict[Any, float] = _pure_shares(shape, people, epsilon, lean, weighed=weighed)
+    # Laplace noise of scale 2 / epsilon has the deviation sqrt(2) times that.
+    unit = math.sqrt(8.0) / (epsilon * people)
+    tables = [] if weighed else plan_tables(shape, unit, power=1.0, wanted=wanted)
+    spikes = not weighed and seeks_spikes(shape, unit, power=1.0)
+    shares = with_tables(shares, tables, spikes=spikes)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
     def measured(
@@ -263,7 +266,7 @@ def pure_rounds(
             weights=whole_weights(weights) if weights else (),
             rows_per_person=rows_per_person,
             transformation=transformation,
-            **(shape.facts() if transformation is None or transformation.family.between_pairs else {}),
+            **(shape.facts() if transformation is None else {}),
         )
 
     means, weights = shape.moments(1), [1.0] * len(shape.values) + [PURE_INDICATOR_WEIGHT] * len(shape.indicators)
@@ -272,6 +275,8 @@ def pure_rounds(
     rounds = [min(made, key=lambda measurement: float(measurement.deviations(rows).sum()))]
     if "square" in shares:
         rounds.append(measured("square", SQUARE, [pooled(2, shape.values)]))
+    if spikes:
+        rounds.append(spike_measurement(shape, epsilons["spikes"], pure=True, rows_per_person=rows_per_person))
     if "ranks" in shares:
         values = len(shape.values)
         degrees = FEWEST_DEGREES if weighed else _pure_rank_degrees(values, people, epsilons["ranks"])
@@ -289,10 +294,7 @@ def pure_rounds(
     if "lengths" in shares:
         purpose, transformation = LENGTHS.format(LENGTH_DEGREES), shape.straight(RowNorms())
         rounds.append(measured("lengths", purpose, cosines_of_length(LENGTH_DEGREES), transformation))
-    if "waves" in shares:
-        waves, transformation = shape.waves(), shape.straight(PairwiseFourier())
-        rounds.append(measured("waves", WAVED, waves, transformation, mechanism="ball"))
-    return rounds
+    return rounds + _table_rounds(shape, tables, epsilons, pure=True, rows_per_person=rows_per_person)
 
 
 def _pure_shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, weighed: bool) -> dict[str, float]:

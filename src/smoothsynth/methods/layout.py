@@ -13,7 +13,6 @@ What a measurement of a plan is for, in words: the only ones that a charge of a 
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,21 +20,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.queries.bases import WAVES, lowest, pooled, tensor, term_feature
-from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, QueryFamily, RankHistogram, RowNorms
-from smoothsynth.queries.selection import PRODUCTS
+from smoothsynth.queries.bases import LATTICE, lowest, pooled, tensor, term_feature
+from smoothsynth.queries.families import ClippedSecondMoments, QueryFamily, RankHistogram, RowNorms
+from smoothsynth.queries.selection import WIDTHS
+from smoothsynth.queries.soft_tables import Cells, SoftTables, TableColumn
 from smoothsynth.queries.transformation import Transformation
+from smoothsynth.schema import Category
+from smoothsynth.schema.category import Intervals
+from smoothsynth.schema.valued import to_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from smoothsynth.accounting.charges import Budget, Charge
     from smoothsynth.methods.paper import SubspaceMeasurement
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.measurement import Measurement
-    from smoothsynth.schema import Schema
+    from smoothsynth.schema import Measure, Schema
 
-    Features = tuple[Feature, ...]
+    Features = Sequence[Feature]
 
 
 NOISES = ("pure", "gaussian")
@@ -50,29 +53,20 @@ _FEWEST_DRAWN, _MOST_DRAWN = 10_000, 100_000
 SQUARE_WEIGHT = math.sqrt(0.125)
 # Soft counts are not taken of more coordinates: an engine counts in half a megabyte for each.
 MOST_COUNTED = 128
-# Waves and their products are measured, of up to so many columns, with what keeps their noise at WAVE_NOISE, but LEAST_WAVES
-# of the budget in any case, so that noise falls without end. They are not measured if the most they may have leaves it above
-# MOST_WAVE_NOISE: pairs that are not as a copula has them differ by 0.02 to 0.3.
-MOST_WAVED, LEAST_WAVES, WAVE_NOISE, MOST_WAVE_NOISE = 40, 0.01, 0.01, 0.035
-# Where that is too much noise or too many columns, some pairs of columns are chosen, of up to so many columns of numbers, and
-# only those are measured, in two rounds. Half of the share chooses, half measures. As many are chosen as can be told from all
-# others if their products are off by CLEARLY_OFF: the largest of P noises of scale s is about  s log P.
-MOST_CHOSEN_FROM, CHOSEN_SHARE, CHOSEN_ROUNDS = 200, 0.03, 2
-FEWEST_CHOSEN, MOST_CHOSEN, CLEARLY_OFF = 4, 32, 0.12
+# A column of whole numbers with more values than this has no cell for each of them.
+MOST_VALUES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The coordinates of a schema: values, and indicators, which are 0 or 1 (levels of categories, and missing or not).
-
-    Columns are `free` if no constraint binds the values of a row to each other.
-    """
+    """The coordinates of a schema: values, and indicators, which are 0 or 1 (levels of categories, and missing or not)."""
 
     columns: int
     values: tuple[int, ...]
     indicators: tuple[int, ...]
     exclusive: tuple[tuple[int, ...], ...]
-    free: bool = True
+    missing: tuple[tuple[int, int], ...] = ()
+    spikes: tuple[TableColumn, ...] = ()
 
     @classmethod
     def of(cls, schema: Schema) -> Shape:
@@ -80,7 +74,7 @@ class Shape:
         roles = tuple(enumerate(schema.roles))
         values = tuple(c for c, role in roles if role == "value")
         indicators = tuple(c for c, role in roles if role != "value")
-        return cls(len(schema.columns), values, indicators, schema.exclusive, schema.rules is None)
+        return cls(len(schema.columns), values, indicators, schema.exclusive, schema.missing, tuple(_spikes(schema)))
 
     @property
     def dimensions(self) -> int:
@@ -106,66 +100,50 @@ class Shape:
         d = self.dimensions
         return lowest(d + d * (d + 1) // 2, d)
 
-    def pairs_of_waves(self) -> tuple[Feature, ...]:
-        """Return the four products of the waves of every two values, one pair after the other."""
+    def table_columns(self, hats: int) -> tuple[TableColumn, ...]:
+        """Return the columns of tables before anything is known of them: numbers with so many hat functions, categories."""
+        missing = dict(self.missing)
+        numbers = [TableColumn(c, hats, levels=(missing[c],) if c in missing else ()) for c in self.values]
         return tuple(
-            term_feature((WAVES * one + a, 1), (WAVES * other + b, 1))
-            for one, other in itertools.combinations(self.values, 2)
-            for a in range(WAVES)
-            for b in range(WAVES)
+            sorted([*numbers, *(TableColumn(None, levels=group) for group in self.exclusive)], key=_first_coordinate)
         )
-
-    @property
-    def choosable(self) -> int:
-        """How many pairs of columns of numbers can be chosen from."""
-        values = len(self.values)
-        return values * (values - 1) // 2 if self.free and values <= MOST_CHOSEN_FROM else 0
-
-    def waves(self) -> tuple[Feature, ...]:
-        """Return the waves of each value and the levels of each category, then the products of those of two columns.
-
-        The first wave of a level is the level itself (model/transformations.py).
-        """
-        values = [[WAVES * c + k for k in range(WAVES)] for c in self.values]
-        columns = values + [[WAVES * c for c in group] for group in self.exclusive]
-        alone = [term_feature((wave, 1)) for own in columns for wave in own]
-        pairs = [sorted((a, b)) for one, other in itertools.combinations(columns, 2) for a in one for b in other]
-        return (*alone, *(term_feature((a, 1), (b, 1)) for a, b in pairs))
-
-    @property
-    def waved(self) -> int:
-        """How many columns have waves, values and categories; 0 if they can not be measured of all of them."""
-        columns = len(self.values) + len(self.exclusive)
-        possible = self.free and 2 <= columns <= MOST_WAVED and self.dimensions <= MOST_COUNTED
-        return columns if possible else 0
 
     def straight(self, family: QueryFamily) -> Transformation:
         """Return the transformation that bends nothing: what a plan knows before the first release."""
         return Transformation.straight(self.dimensions, family)
 
 
-def with_waves(shares: dict[str, float], lean: Focus, noise: float, *, power: float) -> dict[str, float]:
-    """Let all rounds give up alike what waves need, if they are worth it.
+def _spikes(schema: Schema) -> Iterator[TableColumn]:
+    """Yield the cells in which values that many rows share are looked for, of every column of numbers.
 
-    `noise` is that of waves that have all of the budget; with a share s they have  noise / s^power.
+    A column of few whole numbers has a cell for each; of others the bounds and 0, if it lies between, are looked at: public
+    numbers on which rows crowd more often than on others.
     """
-    share = min(lean.waves, max(LEAST_WAVES, (noise / WAVE_NOISE) ** (1.0 / power)))
-    if noise > MOST_WAVE_NOISE * share**power:
-        return shares
-    return {**{name: (1.0 - share) * own for name, own in shares.items()}, "waves": share}
+    missing = dict(schema.missing)
+    for name, column in schema.columns.items():
+        if isinstance(column, (Category, Intervals)):
+            continue
+        c = schema.coordinates_of(name).start
+        levels, own = (missing[c],) if c in missing else (), column.levels(MOST_VALUES)
+        if own is not None:
+            yield TableColumn(c, max(2, len(own)), levels=levels)
+        else:
+            yield TableColumn(c, 2, tuple(_public_values(column)), levels)
 
 
-def count_of_chosen(shape: Shape, rows: float, multiplier: float) -> int:
-    """Return how many pairs of columns to choose, in whole rounds; 0 where none can be told from the others.
+def _public_values(column: Measure) -> Iterator[int]:
+    """Yield the lattice values of the bounds, and of 0 if it lies between them."""
+    lower, upper = column.bounds
+    yield -LATTICE
+    if lower < 0.0 < upper:
+        zero = round(float(to_unit(np.zeros(1), column)[0]) * LATTICE)
+        if abs(zero) < LATTICE:
+            yield zero
+    yield LATTICE
 
-    With a share w of the budget, k noisy maxima have noise of scale  s = 2 sqrt(pi k / (2 w)) m / n  in a length of products.
-    """
-    if not shape.choosable:
-        return 0
-    share = CHOSEN_SHARE / 2.0
-    told = CLEARLY_OFF * rows / (2.0 * multiplier * math.log(max(shape.choosable, 2)))
-    most = min(MOST_CHOSEN, shape.choosable // 2, math.floor(2.0 * share / math.pi * told**2))
-    return most - most % CHOSEN_ROUNDS if most >= FEWEST_CHOSEN else 0
+
+def _first_coordinate(column: TableColumn) -> int:
+    return column.coordinates[0]
 
 
 def cosines_of_length(degrees: int) -> list[Feature]:
@@ -256,8 +234,6 @@ def check_noise(noise: str | None, budget: Budget) -> None:
 class Focus:
     """Shares of low moments, ranks, pairs and lengths; of ranks, lengths and pairs when pure; the weight of means by pairs.
 
-    `waves` is the largest share of the shapes of pairs, which all others then give up alike.
-
     `mean_weight` is the square of the weight of the means beside the pairs, as a share of a row's largest squared length.
     """
 
@@ -269,14 +245,13 @@ class Focus:
     pure_lengths: float
     pure_pairs: float
     mean_weight: float
-    waves: float
 
 
 FOCUSES = {
-    "balanced": Focus(0.12, 0.24, 0.47, 0.17, 0.25, 0.04, 0.27, 0.3, 0.06),
-    "queries": Focus(0.12, 0.13, 0.60, 0.15, 0.0, 0.04, 0.30, 0.8, 0.06),
-    "marginals": Focus(0.15, 0.55, 0.22, 0.08, 0.50, 0.04, 0.15, 0.3, 0.03),
-    "correlations": Focus(0.10, 0.20, 0.64, 0.06, 0.25, 0.05, 0.40, 0.15, 0.03),
+    "balanced": Focus(0.12, 0.24, 0.47, 0.17, 0.25, 0.04, 0.27, 0.3),
+    "queries": Focus(0.12, 0.13, 0.60, 0.15, 0.0, 0.04, 0.30, 0.8),
+    "marginals": Focus(0.15, 0.55, 0.22, 0.08, 0.50, 0.04, 0.15, 0.3),
+    "correlations": Focus(0.10, 0.20, 0.64, 0.06, 0.25, 0.05, 0.40, 0.15),
 }
 
 
@@ -289,8 +264,8 @@ SOFT_COUNTS = "{} soft counts of the ranks in each column"
 SHARES_AGAIN = ", shares again"
 PAIRS = "means, squares and products of standardised columns, rows cut to a length"
 LENGTHS = "{} cosines of the rank of a row's length"
-WAVED = "shapes of pairs of columns: two waves of the ranks in each, and their products"
-CHOSEN = "shapes of {} chosen pairs of columns: products of two waves of the ranks in each"
+TABLES = "{} tables of {}: soft cells of the ranks of numbers, levels, missing values"
+SPIKES = "values that many rows share: {} tables of single columns"
 LOWEST = "the {} lowest products of Chebyshev polynomials"
 
 
@@ -316,8 +291,8 @@ def _of_family(family: QueryFamily, features: Features, shape: Shape) -> str | N
             return _of_lengths(features)
         case ClippedSecondMoments():
             return PAIRS if features == shape.pairs() else None
-        case PairwiseFourier():
-            return _of_waves(features, shape)
+        case SoftTables(order=order) if isinstance(features, Cells):
+            return tables_purpose(len(features.tables), order)
         case RankHistogram(cells=cells):
             return _of_ranks(features, shape, cells)
     return None
@@ -355,15 +330,6 @@ def _of_lengths(features: Features) -> str | None:
     return LENGTHS.format(count) if features == tuple(cosines_of_length(count)) else None
 
 
-def _of_waves(features: Features, shape: Shape) -> str | None:
-    """Name the shapes of all pairs, or of some: an update measures those that were chosen before, without a choice."""
-    if shape.waved and features == shape.waves():
-        return WAVED
-    chosen = _fours(features)
-    known = set(chosen)
-    every = _fours(shape.pairs_of_waves()) if shape.choosable else []
-    return CHOSEN.format(len(chosen)) if chosen == [four for four in every if four in known] else None
-
-
-def _fours(features: Features) -> list[Features]:
-    return [features[start : start + PRODUCTS] for start in range(0, len(features), PRODUCTS)]
+def tables_purpose(count: int, order: int) -> str:
+    """Name tables of so many columns each."""
+    return SPIKES.format(count) if order == 1 else TABLES.format(count, WIDTHS[order])

@@ -21,7 +21,7 @@ METHODS: dict[str, type[Method]] = {"auto": Adaptive, "paper": Paper}
 
 # Keywords of `plan` and `release` before options were those of a method, and what they are called there.
 _OLD = {name: name for name in ("focus", "smoothness", "noise", "candidates", "candidate_count", "fit", "features")} | {
-    "chosen_pairs": "selected_pairs"
+    "chosen_pairs": "tables"
 }
 
 

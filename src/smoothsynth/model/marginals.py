@@ -54,6 +54,10 @@ LEAST_SHARE = 1e-4
 FLAT_MISSING = 0.1
 # Half of the width of a cell that may hold a single value.
 _NARROW = 5e-5
+# Half of the width of the cell of a single value that many rows share: a point, for all that is computed with it.
+POINT = 1e-9
+# Less than this beside its spikes is no density of its own.
+_REST = 1e-6
 # The middle of a column leaves out so much at each end; that of a normal one has 0.63 of its variance.
 _OUTSIDE, _NORMAL_MIDDLE = 0.05, 0.63
 
@@ -81,7 +85,8 @@ class Marginals:
 
     `places` are the centres of the cells, `edges` their ends. In an `exact` line the places are the only values.
     `groups` say which lines are not values of their own but levels of categories, or tell that a value is missing.
-    `limits` are the constraints that rows keep, None without any.
+    `limits` are the constraints that rows keep, None without any. `spiked` are cells of single values that many rows share,
+    None if there are none.
     """
 
     places: Array
@@ -93,6 +98,7 @@ class Marginals:
     converged: bool = True
     steps: int = 0
     limits: Limits | None = None
+    spiked: NDArray[np.bool_] | None = None
 
     @property
     def count(self) -> int:
@@ -129,13 +135,39 @@ class Marginals:
 
     def with_cells_at(self, places: Mapping[int, Array]) -> Marginals:
         """Return the same densities on a finer grid: with a narrow cell at each of these places of some lines."""
+        return self._cut({c: [(place, _NARROW) for place in some] for c, some in places.items()})
+
+    def with_points(self, places: Mapping[int, Array]) -> Marginals:
+        """Return the same densities with a cell for each of these single values, in lines that are not exact."""
+        new = {c: [p for p in some if not self._is_point(c, p)] for c, some in places.items() if not self.exact[c]}
+        return self._cut({c: [(place, POINT) for place in some] for c, some in new.items() if some})
+
+    def _is_point(self, line: int, place: float) -> bool:
+        return bool(np.any((self.places[line] == place) & (np.diff(self.edges[line]) <= 2.0 * POINT)))
+
+    def _cut(self, places: Mapping[int, Sequence[tuple[float, float]]]) -> Marginals:
+        if not places:
+            return self
         lines = []
         for c in range(self.count):
             used = np.count_nonzero(self.base[c])
             line = _Line(self.places[c, :used], self.edges[c, : used + 1], self.base[c, :used], self.masses[c, :used])
             lines.append(line.cut_at(places[c]) if c in places else line)
         cells, edges, base, masses = _filled_up(lines)
-        return replace(self, places=cells, edges=edges, base=base, masses=masses)
+        spiked = None
+        if self.spiked is not None:
+            spiked = np.zeros(cells.shape, dtype=bool)
+            for c in range(self.count):
+                spiked[c] = np.isin(cells[c], self.places[c][self.spiked[c]]) & (base[c] > 0.0)
+        return replace(self, places=cells, edges=edges, base=base, masses=masses, spiked=spiked)
+
+    def without_spikes(self) -> Marginals:
+        """Return the densities of values that are no spikes; of lines with nothing else, as they are."""
+        if self.spiked is None:
+            return self
+        rest = np.where(self.spiked, 0.0, self.masses)
+        left = rest.sum(axis=1, keepdims=True)
+        return replace(self, masses=np.where(left > _REST, rest / np.maximum(left, _REST), self.masses))
 
     def middles(self) -> Array:
         """Return the distribution function at the middle of each cell."""
@@ -153,7 +185,13 @@ class Marginals:
         if self.exact[coordinate]:
             cell = np.searchsorted(self._cumulated(coordinate)[1:-1], levels, side="right")
             return self.places[coordinate][cell]
-        return np.interp(levels, self._cumulated(coordinate), self.edges[coordinate])
+        cumulated, edges = self._cumulated(coordinate), self.edges[coordinate]
+        found = np.interp(levels, cumulated, edges)
+        points = (np.diff(edges) <= 2.0 * POINT) & (self.base[coordinate] > 0.0)
+        if points.any():
+            cell = np.clip(np.searchsorted(cumulated, levels, side="right") - 1, 0, len(points) - 1)
+            found = np.where(points[cell], self.places[coordinate][cell], found)
+        return found
 
     def share(self, coordinate: int) -> float:
         """Return the probability that an indicator is 1."""
@@ -198,18 +236,19 @@ class _Line:
     base: Array
     masses: Array
 
-    def cut_at(self, places: Array) -> _Line:
-        """Cut a narrow cell out at each place that lies within."""
-        ends = np.concatenate([places - _NARROW, places + _NARROW])
+    def cut_at(self, places: Sequence[tuple[float, float]]) -> _Line:
+        """Cut a narrow cell out at each place that lies within: places, and half of the width of each cell."""
+        ends = np.array([end for place, half in places for end in (place - half, place + half)])
         inside = ends[(ends > self.edges[0]) & (ends < self.edges[-1])]
         edges = np.unique(np.concatenate([self.edges, inside]))
         middles = (edges[1:] + edges[:-1]) / 2.0
         cell = np.clip(np.searchsorted(self.edges, middles) - 1, 0, len(self.base) - 1)
         parts = np.diff(edges) / np.diff(self.edges)[cell]
-        whole = parts == 1.0
-        return _Line(
-            np.where(whole, self.places[cell], middles), edges, self.base[cell] * parts, self.masses[cell] * parts
-        )
+        found = np.where(parts == 1.0, self.places[cell], middles)
+        for place, half in places:
+            if half == POINT:
+                found[min(max(int(np.searchsorted(edges, place, side="right")) - 1, 0), len(found) - 1)] = place
+        return _Line(found, edges, self.base[cell] * parts, self.masses[cell] * parts)
 
 
 def _filled_up(lines: Sequence[_Line]) -> tuple[Array, Array, Array, Array]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth._runtime import one_thread_if_small
-from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs, simulated
+from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, simulated
 from smoothsynth.model.copula import MOST_SIMULATED, CutMoments, learn_pairs
 from smoothsynth.model.marginal_moments import (
     UNKNOWN,
@@ -40,29 +40,37 @@ from smoothsynth.model.row_norms import choose_scores, expected_ranks, scale_to_
 from smoothsynth.model.sampling import correlated, generator, place, scores
 from smoothsynth.model.scale_posterior import settle_spreads
 from smoothsynth.model.scales import hold_square, known_so_far
-from smoothsynth.model.swapping import exchange
+from smoothsynth.model.spikes import Spike, find_spikes, hold_spikes
+from smoothsynth.model.tables import (
+    MOST_SWAPPED,
+    SWEEPS,
+    expected_of,
+    offered,
+    spread_out,
+    swapped,
+    table_transformation,
+)
 from smoothsynth.model.transformations import (
     length_transformation,
     rank_transformation,
     score_length,
     score_transformation,
     score_units,
-    wave_transformation,
 )
-from smoothsynth.queries.bases import LATTICE
 from smoothsynth.queries.families import (
     ClippedSecondMoments,
     MarginalMoments,
-    PairwiseFourier,
     RankHistogram,
     RowNorms,
 )
+from smoothsynth.queries.soft_tables import SoftTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from smoothsynth.fit.swapping import Outcome
     from smoothsynth.queries.families import QueryFamily
     from smoothsynth.queries.measurement import Measurement, NoisyMoments
     from smoothsynth.queries.transformation import Transformation
@@ -95,8 +103,10 @@ def hold_first(columns: Marginals, low: Sequence[NoisyMoments]) -> Marginals:
 
 
 _MOST_OVERSAMPLED = 20_000
-# Rows that tell what is expected of pairs: the error of a product is 0.01.
-_EXPECTED_ROWS = 4_096
+# Fewer rows than this have nothing to swap.
+_FEWEST_SWAPPED = 4
+# Rows that tell what is expected of tables, and sweeps of their fit.
+_EXPECTED_ROWS, _EXPECTED_SWEEPS = 20_000, 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +120,8 @@ class Model:
     stretch: Stretch = field(default_factory=Stretch)
     cut: CutMoments | None = None
     ranks: NoisyMoments | None = None
-    waves: tuple[NoisyMoments, ...] = ()
+    spikes: tuple[Spike, ...] = ()
+    tables: tuple[NoisyMoments, ...] = ()
 
     @property
     def _uncut(self) -> tuple[NoisyMoments, ...]:
@@ -121,16 +132,14 @@ class Model:
         """Return the transformation that a measurement shall use: what is known, and how much noise there will be."""
         return PROPOSALS[type(measurement.family)](self, measurement, rows)
 
-    def offer(self, measurement: Measurement) -> Measurement:
-        """Return a measurement that chooses pairs, with what rows of the model have of them; those known are left out."""
-        choice, transformation = measurement.choice, measurement.transformation
-        if choice is None or transformation is None:
+    def offer(self, measurement: Measurement, rows: int) -> Measurement:
+        """Return a measurement that chooses tables, with what rows of the model have of them; those known are left out."""
+        choice = measurement.choice
+        if choice is None:
             return measurement
-        known = {feature for noisy in self.waves for feature in noisy.features}
-        left = tuple(feature for feature in measurement.features if feature not in known)
-        waves = transformation.of(self.rows(_EXPECTED_ROWS, generator=generator(0)))
-        expected = np.rint(waves.T @ waves * (LATTICE / len(waves))).astype(np.int64)
-        return replace(measurement, features=left, weights=(), choice=replace(choice, expected=expected))
+        offer = offered(measurement, self.tables, rows)
+        points = self.rows(_EXPECTED_ROWS, generator=generator(0), sweeps=_EXPECTED_SWEEPS)
+        return replace(offer, choice=replace(choice, expected=expected_of(offer, points, rows)))
 
     def update(self, noisy: NoisyMoments) -> Model:
         """Return the model after a release.
@@ -141,20 +150,32 @@ class Model:
         with one_thread_if_small(MOST_SIMULATED * self.columns.count):
             learned = UPDATES[family](self, noisy)
         columns = learned.columns if family is MarginalMoments else hold_first(learned.columns, learned.low)
-        return replace(learned, columns=hold_public(columns, noisy.rows))
+        return replace(learned, columns=hold_public(hold_spikes(columns, learned.spikes), noisy.rows))
 
-    def rows(self, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251
-        """Draw rows: their columns have the model's densities almost exactly, whatever their number."""
-        many = count
+    def rows(
+        self,
+        count: int,
+        *,
+        generator: np.random.Generator,  # noqa: TID251
+        sweeps: int = SWEEPS,
+        told: Callable[[Outcome], None] | None = None,
+    ) -> Array:
+        """Draw rows: their columns have the model's densities almost exactly, whatever their number.
+
+        `told` learns how the fit of tables ended, if there are some.
+        """
+        own = min(count, MOST_SWAPPED) if self.tables else count
+        many = own
         if self.lengths is not None:
-            many = max(6 * count, 6000) if count <= _MOST_OVERSAMPLED else 2 * count
+            many = max(6 * own, 6000) if own <= _MOST_OVERSAMPLED else 2 * own
         with one_thread_if_small(many * self.columns.count):
-            rows = self._rows(count, many, generator)
-            # Values of a row that keeps constraints belong together.
-            if not self.waves or self.columns.limits is not None:
+            rows = self._rows(own, many, generator)
+            if not self.tables or own < _FEWEST_SWAPPED:
                 return rows
-            lacking = None if self.cut is None else lacking_pairs(rows, self.columns, self.cut)
-            return exchange(rows, self.waves, self.columns.groups, lacking, generator=generator)
+            rows, outcome = swapped(rows, self.columns, self.tables, self.cut, generator=generator, sweeps=sweeps)
+            if told is not None:
+                told(outcome)
+            return rows if own == count else spread_out(rows, self.columns, count, generator=generator)
 
     def _rows(self, count: int, many: int, generator: np.random.Generator) -> Array:  # noqa: TID251
         if self.lengths is None:
@@ -199,9 +220,14 @@ def _propose_lengths(model: Model, measurement: Measurement, rows: int) -> Trans
     return length_transformation(expected_ranks(model.columns, model.correlation))
 
 
-def _propose_waves(model: Model, measurement: Measurement, rows: int) -> Transformation | None:
-    # What was seen of pairs is put together, so all of it is seen in one way.
-    return model.waves[0].measurement.transformation if model.waves else wave_transformation(model.columns)
+def _propose_tables(model: Model, measurement: Measurement, rows: int) -> Transformation:
+    family = measurement.family
+    if not isinstance(family, SoftTables):
+        raise TypeError("tables are seen as soft cells")
+    # What was seen of tables of as many columns is put together, so all of it is seen in one way.
+    known = (noisy.measurement.transformation for noisy in model.tables)
+    same = (one for one in known if one and isinstance(one.family, SoftTables) and one.family.order == family.order)
+    return next(same, None) or table_transformation(model.columns, family)
 
 
 def _learn_low(model: Model, noisy: NoisyMoments) -> Model:
@@ -212,7 +238,7 @@ def _learn_low(model: Model, noisy: NoisyMoments) -> Model:
 
 
 def _learn_ranks(model: Model, noisy: NoisyMoments) -> Model:
-    return replace(model, columns=learn_ranks(model.columns, noisy, model.low), ranks=noisy)
+    return replace(model, columns=learn_ranks(model.columns, noisy, model.low, model.spikes), ranks=noisy)
 
 
 def _learn_pairs(model: Model, noisy: NoisyMoments) -> Model:
@@ -223,8 +249,12 @@ def _learn_pairs(model: Model, noisy: NoisyMoments) -> Model:
     return replace(model, columns=columns, correlation=found.correlation, cut=found.cut)
 
 
-def _learn_waves(model: Model, noisy: NoisyMoments) -> Model:
-    return replace(model, waves=(*model.waves, noisy))
+def _learn_tables(model: Model, noisy: NoisyMoments) -> Model:
+    family = noisy.measurement.family
+    if isinstance(family, SoftTables) and family.order == 1:
+        spikes = find_spikes(model.columns, noisy)
+        return replace(model, spikes=spikes, columns=hold_spikes(model.columns, spikes))
+    return replace(model, tables=(*model.tables, noisy))
 
 
 def _learn_lengths(model: Model, noisy: NoisyMoments) -> Model:
@@ -256,12 +286,12 @@ PROPOSALS: dict[type[QueryFamily], Callable[[Model, Measurement, int], Transform
     RankHistogram: _propose_ranks,
     ClippedSecondMoments: _propose_scores,
     RowNorms: _propose_lengths,
-    PairwiseFourier: _propose_waves,
+    SoftTables: _propose_tables,
 }
 UPDATES: dict[type[QueryFamily], Callable[[Model, NoisyMoments], Model]] = {
     MarginalMoments: _learn_low,
     RankHistogram: _learn_ranks,
     ClippedSecondMoments: _learn_pairs,
     RowNorms: _learn_lengths,
-    PairwiseFourier: _learn_waves,
+    SoftTables: _learn_tables,
 }

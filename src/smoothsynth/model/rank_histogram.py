@@ -14,8 +14,8 @@ import numpy as np
 
 from smoothsynth.model.marginal_moments import UNKNOWN, first_moments, learn_shares, missing_share, where_there
 from smoothsynth.model.marginals import tilt
-from smoothsynth.model.transformations import FLAT_SHARE
-from smoothsynth.queries.bases import HatBasis, count_values
+from smoothsynth.model.spikes import spike_functions
+from smoothsynth.queries.bases import LATTICE, HatBasis, count_values
 from smoothsynth.queries.families import RankHistogram
 from smoothsynth.queries.transformation import knot_places
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.model.marginals import Marginals
+    from smoothsynth.model.spikes import Spike
     from smoothsynth.queries.measurement import NoisyMoments
     from smoothsynth.queries.transformation import Transformation
 
@@ -42,7 +43,9 @@ _CROWDED = 5.0
 _HIDDEN, _MOST_FLAT = 0.25, 0.03
 
 
-def learn_ranks(columns: Marginals, noisy: NoisyMoments, low: Sequence[NoisyMoments]) -> Marginals:
+def learn_ranks(
+    columns: Marginals, noisy: NoisyMoments, low: Sequence[NoisyMoments], spikes: Sequence[Spike] = ()
+) -> Marginals:
     """Tilt columns to noisy cosines or soft counts of their own distribution functions, shrunk by what they are worth.
 
     Means and mean squares released before are held loosely: cosines of ranks tell little of tails and of values far off.
@@ -62,7 +65,7 @@ def learn_ranks(columns: Marginals, noisy: NoisyMoments, low: Sequence[NoisyMome
         columns = columns.with_cells_at(
             {c: _crowded(transformation, c, values[c]) for c in lines if not columns.exact[c]}
         )
-    ranks = columns.mixed(FLAT_SHARE).middles()
+    ranks = _seen_ranks(columns, transformation, lines)
     if family.cells is None:
         functions = np.cos(np.pi * ranks[:, None, :] * degrees[:, None])
     else:
@@ -78,8 +81,22 @@ def learn_ranks(columns: Marginals, noisy: NoisyMoments, low: Sequence[NoisyMome
     trust = 1.0 if noisy.measurement.multiplier is None else _LOOSE_FIRST
     functions = np.concatenate([functions, first], axis=1)
     values, deviations = np.hstack([values, moments]), np.hstack([deviations, trust * noise])
+    if spikes:
+        cells, shares, noise = spike_functions(columns, spikes)
+        functions = np.concatenate([functions, cells], axis=1)
+        values, deviations = np.hstack([values, shares]), np.hstack([deviations, noise])
     shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
     return tilt(start, functions, values, deviations).with_shares(shares)
+
+
+def _seen_ranks(columns: Marginals, transformation: Transformation, lines: Sequence[int]) -> Array:
+    """Return the rank, from 0 to 1, at which the transformation sees each cell of each line."""
+    cosines = isinstance(transformation.family, RankHistogram) and transformation.family.cells is None
+    ranks = np.zeros(columns.places.shape)
+    for c in lines:
+        seen = transformation.bend(c, np.rint(columns.places[c] * LATTICE)) / LATTICE
+        ranks[c] = np.arccos(np.clip(seen, -1.0, 1.0)) / np.pi if cosines else (seen + 1.0) / 2.0
+    return ranks
 
 
 def _crowded(transformation: Transformation, coordinate: int, shares: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, RankHistogram, RowNorms
+from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms
 from smoothsynth.queries.transformation import Transformation, knot_places
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 
 # A share of the flat density keeps ranks from being constant where the model believes no row to be.
-FLAT_SHARE, KNOWN_FLAT_SHARE = 0.1, 0.02
-# So large a share of a column within so many pieces of a transformation, 1/128 of the range, is a peak.
-PEAK, PEAK_WIDTH = 0.15, 4
+FLAT_SHARE = 0.1
 # Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
 # large as keeps the noise of a correlation at PAIR_NOISE, within these limits. It is kept at FINE_PAIR_NOISE under pure
 # epsilon, where other releases tell means and squares, and where products are two-way tables of levels or missing values.
@@ -45,35 +43,9 @@ def rank_transformation(columns: Marginals, counts: int | None = None) -> Transf
     return Transformation.from_values(np.stack(lines), RankHistogram(counts))
 
 
-def wave_transformation(columns: Marginals) -> Transformation:
-    """See each coordinate as the waves of its rank, 2 F(x) - 1, with F as it is known by then.
-
-    A level or an indicator is seen at two thirds: there the first wave is 1, and at 0 it is 0, so that it is the indicator
-    itself.
-    """
-    ranks = _ranks(columns, KNOWN_FLAT_SHARE)
-    even = [f if f is None or columns.exact[c] else _without_peaks(f) for c, f in enumerate(ranks)]
-    lines = [2.0 / 3.0 * knot_places() if f is None else 2.0 * f - 1.0 for f in even]
-    return Transformation.from_values(np.stack(lines), PairwiseFourier())
-
-
-def _without_peaks(ranks: Array) -> Array:
-    """Give all of a narrow peak of a column its middle rank.
-
-    It may be a single value that rows crowd on. Then ranks inside it are the model's, and no private row has any of them.
-    """
-    ends = np.arange(len(ranks) - PEAK_WIDTH)
-    peaks = ends[ranks[PEAK_WIDTH:] - ranks[:-PEAK_WIDTH] > PEAK]
-    found = ranks.copy()
-    for peak in np.split(peaks, np.flatnonzero(np.diff(peaks) > PEAK_WIDTH) + 1) if len(peaks) else ():
-        inside = slice(peak[0], peak[-1] + PEAK_WIDTH + 1)
-        found[inside] = (ranks[inside][0] + ranks[inside][-1]) / 2.0
-    return found
-
-
 def _ranks(columns: Marginals, flat: float) -> list[Array | None]:
     """Return the distribution function of each value at the knots, a share of the flat one mixed in; None for indicators."""
-    mixed, indicators = columns.mixed(flat), set(columns.groups.indicators)
+    mixed, indicators = columns.without_spikes().mixed(flat), set(columns.groups.indicators)
     return [None if c in indicators else mixed.probabilities(c, knot_places()) for c in range(columns.count)]
 
 

@@ -72,12 +72,7 @@ class Rounds:
         number = len(self.moments)
         measurement = self.measurements[number]
         transformation = self.earlier[number].measurement.transformation if self.earlier else self.proposed
-        # What stays the same measurement keeps the sensitivity that was computed for the plan.
-        return self.model.offer(
-            measurement
-            if transformation == measurement.transformation
-            else replace(measurement, transformation=transformation)
-        )
+        return self.model.offer(measurement.through(transformation), self.rows)
 
     @property
     def proposed(self) -> Transformation | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import starmap
 from operator import add
 from typing import TYPE_CHECKING
@@ -14,7 +15,8 @@ from smoothsynth.methods.paper import SubspaceMeasurement, on_lattice
 from smoothsynth.private import noise
 from smoothsynth.private.sealed import count_values
 from smoothsynth.queries.bases import LATTICE, total_degree
-from smoothsynth.queries.measurement import Measurement, NoisyMoments, check_indicators, coarse_sums
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments, check_indicators, coarse_sums
+from smoothsynth.queries.soft_tables import Cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from smoothsynth.discovery.levels import LevelsMeasurement
     from smoothsynth.private.sealed import Engine, SealedCounts, SealedSums
     from smoothsynth.private.table import Table
-    from smoothsynth.queries.selection import PairSelection
+    from smoothsynth.queries.selection import TableSelection
 
 
 def measure(
@@ -36,7 +38,7 @@ def measure(
     ledger: Ledger,
     progress: Callable[[int, int], None] | None = None,
 ) -> NoisyMoments:
-    """Sum the features exactly, charge the ledger, add integer noise; where pairs are chosen, charge and choose them first.
+    """Sum the features exactly, charge the ledger, add integer noise; where tables are chosen, charge and choose them first.
 
     The charge comes after the pass over the rows, so that a file that cannot be read costs nothing, and
     before any noise is drawn, so that nothing noisy can exist without it (docs/decisions/0002).
@@ -44,7 +46,7 @@ def measure(
     check_indicators(measurement, table.schema)
     sums = engine.sums(table, measurement.features, transformation=measurement.transformation, progress=progress)
     if measurement.choice is not None:
-        measurement = measurement.chosen(_choose(sums, measurement, measurement.choice, rows=table.rows, ledger=ledger))
+        measurement = measurement.chosen(_choose(sums, measurement, measurement.choice, ledger=ledger))
         sums = sums.only(measurement.features)
     ledger.charge(measurement.charge())
     # Noise is drawn while the sums are sealed: if it fails, no name of any frame holds an exact number.
@@ -53,19 +55,24 @@ def measure(
     return NoisyMoments(measurement, table.rows, tuple(starmap(add, pairs)))
 
 
-def _choose(
-    sums: SealedSums, measurement: Measurement, choice: PairSelection, *, rows: int, ledger: Ledger
-) -> list[int]:
-    """Name the pairs whose products are farthest from what is expected, with noise (docs/proofs/noisy-maxima.md)."""
-    charge = choice.charge()
-    sampler = noise.noisy_maxima(choice.count, sensitivity=choice.sensitivity, multiplier=choice.multiplier)
+def _choose(sums: SealedSums, measurement: Measurement, choice: TableSelection, *, ledger: Ledger) -> list[int]:
+    """Name the tables that are farthest from what is expected, with noise (docs/proofs/noisy-maxima.md)."""
+    charge, sensitivity = measurement.choice_charge(), choice.sensitivity(FULL_WEIGHT)
+    if choice.epsilon is not None:
+        sampler = noise.pure_noisy_maxima(choice.count, sensitivity=sensitivity, epsilon=choice.epsilon)
+    else:
+        sampler = noise.noisy_maxima(choice.count, sensitivity=sensitivity, multiplier=choice.multiplier or 0.0)
+    # What noise alone adds to the distance of one cell: public.
+    allowance = math.sqrt(2.0 / math.pi) * measurement.charge().deviation
     ledger.charge(charge)
     try:
-        return sampler(choice.scores(coarse_sums(sums.unseal(), measurement), measurement.features, rows))
-    except Exception:
-        failed = "The choice of pairs of columns failed after it was charged; nothing of it was released."
+        if isinstance(measurement.features, Cells):
+            scores = choice.scores(coarse_sums(sums.unseal(), measurement), measurement.features, allowance=allowance)
+            return sampler(scores)
+    except Exception:  # noqa: S110
+        pass
     # Raised out here: an error from within would carry frames that hold exact scores.
-    raise PlanError(failed)
+    raise PlanError("The choice of tables failed after it was charged; nothing of it was released.")
 
 
 def measure_product(

@@ -36,7 +36,14 @@ from functools import lru_cache, reduce
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from smoothsynth.accounting.charges import ball_scale, cube_scale, gaussian_sigma, laplace_scale, maxima_scale
+from smoothsynth.accounting.charges import (
+    ball_scale,
+    cube_scale,
+    gaussian_sigma,
+    laplace_scale,
+    maxima_scale,
+    pure_maxima_scale,
+)
 from smoothsynth.errors import PlanError
 
 if TYPE_CHECKING:
@@ -251,6 +258,11 @@ def noisy_maxima(count: int, *, sensitivity: float, multiplier: float) -> Callab
     docs/proofs/noisy-maxima.md. It is made apart from the numbers, so that nothing can fail once those are there.
     """
     return _maxima_sampler(count, maxima_scale(sensitivity, multiplier, count=count))
+
+
+def pure_noisy_maxima(count: int, *, sensitivity: float, epsilon: float) -> Callable[[list[int]], list[int]]:
+    """Return the same with scale = 2 count sensitivity / epsilon, rounded up: together exactly epsilon-private."""
+    return _maxima_sampler(count, pure_maxima_scale(sensitivity, epsilon, count=count))
 
 
 def _add(sums: Sequence[int], noise: Sequence[int]) -> list[int]:

@@ -18,6 +18,7 @@ import numpy as np
 from smoothsynth.discovery.levels import LONGEST_LEVEL
 from smoothsynth.errors import PlanError, SmoothsynthError
 from smoothsynth.private.table import in_words
+from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.schema.category import labelled
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class SealedSums:
     __slots__ = ("_features", "_totals")
 
     def __init__(self, features: Sequence[Feature], totals: Sequence[int]) -> None:
-        self._features, self._totals = tuple(features), tuple(map(int, totals))
+        self._features = features if isinstance(features, Cells) else tuple(features)
+        self._totals = tuple(map(int, totals))
         if len(self._features) != len(self._totals):
             raise PlanError("There must be one sum for each feature.")
 
@@ -61,6 +63,9 @@ class SealedSums:
 
     def only(self, features: Sequence[Feature]) -> SealedSums:
         """Return the sums of some of the features."""
+        if isinstance(features, Cells) and isinstance(self._features, Cells):
+            where = dict(self._features.places())
+            return SealedSums(features, [total for table in features.tables for total in self._totals[where[table]]])
         place = {feature: number for number, feature in enumerate(self._features)}
         return SealedSums(features, [self._totals[place[feature]] for feature in features])
 

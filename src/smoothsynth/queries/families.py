@@ -9,7 +9,7 @@ family, and what it learns from its moments, is registered in smoothsynth.model.
     RankHistogram           each coordinate bent to its rank                 hat functions, or cosines
     ClippedSecondMoments    standardised, clipped to a norm                  Chebyshev polynomials of degree 1 and 2
     RowNorms                the rank of its mean square                      cosines
-    PairwiseFourier         two waves of the rank of each coordinate         products of two
+    SoftTables              soft cells of columns                            products of one to three
 """
 
 from __future__ import annotations
@@ -24,22 +24,15 @@ from smoothsynth.queries.bases import (
     FEWEST_CELLS,
     LATTICE,
     MOST_CELLS,
-    WAVES,
     Chebyshev,
-    FourierBasis,
     HatBasis,
-    check_fourier,
     check_hats,
-    coordinate_of,
     count_values,
-    waves_of,
 )
 from smoothsynth.queries.sensitivity import (
     Indicators,
     clipped_l1,
     clipped_l2,
-    fourier_l1,
-    fourier_l2,
     hat_l1,
     hat_l2,
     l1_sensitivity,
@@ -66,14 +59,12 @@ class QueryFamily:
     """A family of queries on rows: here what holds for most, with Chebyshev polynomials of coordinates.
 
     `own_coordinates`: each coordinate that is seen is one of the schema's. `alone`: it depends on one coordinate of the
-    row only. `exact`: sums on the lattice need no allowance for rounding. `between_pairs`: its products tell how far pairs
-    of columns are from a Gaussian copula. `shares`: its moments are shares of the rows.
+    row only. `exact`: sums on the lattice need no allowance for rounding.  `shares`: its moments are shares of the rows.
     """
 
     name: ClassVar[str] = ""
     own_coordinates: ClassVar[bool] = True
     alone: ClassVar[bool] = True
-    between_pairs: ClassVar[bool] = False
 
     @property
     def basis(self) -> Basis:
@@ -286,72 +277,6 @@ class RowNorms(QueryFamily):
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""
         return {"radius": None, "pooled": True}
-
-
-@dataclass(frozen=True, slots=True)
-class PairwiseFourier(QueryFamily):
-    """Two waves of the rank of each coordinate, and products of those of two coordinates."""
-
-    name: ClassVar[str] = "pairwise Fourier"
-    own_coordinates: ClassVar[bool] = False
-    between_pairs: ClassVar[bool] = True
-
-    @property
-    def basis(self) -> Basis:
-        """The functions of what is seen."""
-        return FourierBasis()
-
-    def coordinates(self, dimensions: int) -> int:
-        """Return how many coordinates are seen of rows with so many."""
-        return WAVES * dimensions
-
-    def read(self, seen: Sequence[int], dimensions: int) -> list[int]:
-        """Return the coordinates of a row that those which are seen are made of."""
-        return sorted({coordinate_of(c) for c in seen})
-
-    def after(self, bent: Array) -> Array:
-        """Return the waves of each coordinate, next to each other."""
-        return waves_of(bent)
-
-    def check(self, features: Features, lines: int) -> None:
-        """Refuse features that are not different waves, or products of two waves of two coordinates."""
-        check_fourier(features)
-
-    def indicators(
-        self, transformation: Transformation, features: Features, binary: Sequence[int], exclusive: Groups
-    ) -> Indicators:
-        """Return the indicators whose measured waves are all 0 where the indicator is 0; of others nothing is assumed."""
-        at_zero = transformation.of(np.zeros((1, len(transformation.knots))))[0]
-        moved = {coordinate_of(c) for f in features for c, _ in f.terms[0] if at_zero[c] != 0.0}
-        return _kept(set(binary) - moved, binary, exclusive)
-
-    def linf(self, features: Features, weights: Weights, indicators: Indicators) -> int:
-        """Bound how far one row moves the sums, in the largest of them."""
-        return linf_sensitivity(features, weights)
-
-    def l1(self, features: Features, weights: Weights, indicators: Indicators) -> float:
-        """Bound how far one row moves the sums, in their sum."""
-        return min(l1_sensitivity(features, weights), fourier_l1(features, weights, indicators.groups()))
-
-    def l2(self, features: Features, weights: Weights, indicators: Indicators) -> float:
-        """Bound how far one row moves the sums, in length."""
-        return fourier_l2(features, weights, indicators.groups())
-
-    def facts(self) -> dict[str, Any]:
-        """Return what moments.json says of the family beside the knots of its transformation."""
-        return {"radius": None, "pooled": False, "waves": True}
-
-
-def family_of(facts: dict[str, Any]) -> QueryFamily:
-    """Return the family that wrote these facts of a transformation; refuse facts that no family writes."""
-    radius, pooled, counts, waves = facts["radius"], facts["pooled"], facts.get("counts"), facts.get("waves", False)
-    if type(waves) is not bool or sum((radius is not None, bool(pooled), counts is not None, waves)) > 1:
-        raise PlanError("A view has a radius, is pooled, or has soft counts or waves: at most one of these.")
-    if waves:
-        return PairwiseFourier()
-    if pooled:
-        return RowNorms()
-    return RankHistogram(counts) if radius is None else ClippedSecondMoments(radius)
 
 
 def _kept(known: Collection[int], binary: Sequence[int], exclusive: Groups) -> Indicators:

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothsynth.accounting import charges
 from smoothsynth.errors import PlanError
-from smoothsynth.queries.bases import LATTICE, WAVES, Feature, Term
-from smoothsynth.queries.families import MarginalMoments, PairwiseFourier
-from smoothsynth.queries.selection import PRODUCTS, PairSelection
+from smoothsynth.queries.bases import LATTICE, Feature, Term
+from smoothsynth.queries.families import MarginalMoments
+from smoothsynth.queries.selection import TableSelection
 from smoothsynth.queries.sensitivity import Indicators
+from smoothsynth.queries.soft_tables import Cells, SoftTables
 from smoothsynth.queries.transformation import Transformation
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ class Measurement:
     sensitivity of the Gaussian one. `weights` are whole numbers, FULL_WEIGHT for an unscaled feature. Coordinates named
     in `binary` are 0 or 1 in every row, and at most one of each group of `exclusive` is 1: facts of the schema.
 
-    With a `choice`, features are the products of waves of all pairs of columns that can be chosen, and of those that were
-    chosen once they are; noise is that of as many pairs as are chosen.
+    With a `choice`, features are the cells of all tables that can be chosen, and of those that were chosen once they are;
+    noise is that of as many tables as are chosen.
     """
 
     purpose: str
-    features: tuple[Feature, ...]
+    features: Sequence[Feature]
     mechanism: str
     epsilon: float | None = None
     multiplier: float | None = None
@@ -66,23 +66,28 @@ class Measurement:
     transformation: Transformation | None = None
     exclusive: tuple[tuple[int, ...], ...] = ()
     binary: tuple[int, ...] = ()
-    choice: PairSelection | None = None
+    choice: TableSelection | None = None
     # Computed once, when first asked for: no part of what is measured, and not taken over by `replace`.
     _sensitivity: int | None = field(default=None, init=False, repr=False, compare=False)
     _charge: charges.Charge | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.weights:
-            object.__setattr__(self, "weights", (FULL_WEIGHT,) * len(self.features))
+            # All cells of tables have the same weight, which is written once: there may be millions of candidates.
+            times = 1 if isinstance(self.features, Cells) else len(self.features)
+            object.__setattr__(self, "weights", (FULL_WEIGHT,) * times)
         if self.mechanism not in MECHANISMS:
             raise PlanError(f"Mechanism {self.mechanism!r} is unknown; there are {', '.join(MECHANISMS)}.")
-        if not self.features or len(self.weights) != len(self.features):
+        weighed = isinstance(self.features, Cells) or len(self.weights) == len(self.features)
+        if not self.features or not weighed:
             raise PlanError("A measurement needs at least one feature, and one weight for each.")
-        if max(feature.degree for feature in self.features) > MOST_DEGREE:
+        if not isinstance(self.features, Cells) and max(f.degree for f in self.features) > MOST_DEGREE:
             raise PlanError(f"A feature can have a total degree of at most {MOST_DEGREE}. Take lower degrees.")
         self.family.check(self.features, 0 if self.transformation is None else len(self.transformation.knots))
         if self.choice is not None:
             self._check_choice(self.choice)
+        if isinstance(self.family, SoftTables) and set(self.weights) != {FULL_WEIGHT}:
+            raise PlanError("Tables are measured without weights.")
         if min(self.weights) < 1 or self.rows_per_person < 1:
             raise PlanError("Weights and rows_per_person are whole numbers of at least 1.")
         grouped = [c for group in self.exclusive for c in group]
@@ -114,15 +119,26 @@ class Measurement:
         family = self.family
         if self.mechanism == "cube":
             return family.linf(self.features, self.weights, self._indicators) * self.rows_per_person
-        slack = [
-            1.0 + (0.0 if family.exact else 2.0 * self.rows_per_person * w * _rounding(f))
-            for f, w in islice(self._pairs, self._released)
-        ]
+        if isinstance(family, SoftTables):
+            # Cells are whole numbers in units of a row: nothing is rounded.
+            return math.ceil(self._table_bound(family) * self.rows_per_person)
+        slack = [1.0 + (0.0 if family.exact else 2.0 * self.rows_per_person * w * _rounding(f)) for f, w in self._pairs]
         if self.mechanism == "discrete laplace":
             exact, extra = family.l1(self.features, self.weights, self._indicators), math.fsum(slack)
         else:
-            exact, extra = self._l2(), math.hypot(*slack)
+            exact, extra = family.l2(self.features, self.weights, self._indicators), math.hypot(*slack)
         return math.ceil((exact * self.rows_per_person + extra) * (1.0 + 1e-9))
+
+    def _table_bound(self, family: SoftTables) -> float:
+        """Bound how far one row moves as many tables as are released, whichever they are."""
+        bound = family.l1 if self.mechanism == "discrete laplace" else family.l2
+        released = self.features if self.choice is None else self._first_tables(self.choice.count)
+        return bound(released, (FULL_WEIGHT,), Indicators())
+
+    def _first_tables(self, count: int) -> Cells:
+        if not isinstance(self.features, Cells):
+            raise AssertionError("only tables are chosen")
+        return self.features.only(self.features.tables[:count])
 
     def charge(self) -> charges.Charge:
         """Say what the measurement costs, in numbers and words."""
@@ -142,16 +158,20 @@ class Measurement:
     @property
     def charges(self) -> tuple[charges.Charge, ...]:
         """All that it costs, in order: that of the choice, if there is one, comes first."""
-        return (self.charge(),) if self.choice is None else (self.choice.charge(), self.charge())
+        return (self.charge(),) if self.choice is None else (self.choice_charge(), self.charge())
 
-    def chosen(self, pairs: Sequence[int]) -> Measurement:
-        """Return the measurement of these pairs of those that can be chosen, in their order."""
-        places = [PRODUCTS * pair + k for pair in sorted(pairs) for k in range(PRODUCTS)]
-        return replace(
-            self,
-            features=tuple(self.features[place] for place in places),
-            weights=tuple(self.weights[place] for place in places),
-        )
+    def choice_charge(self) -> charges.Charge:
+        """Say what choosing costs."""
+        if self.choice is None or not isinstance(self.family, SoftTables):
+            raise AssertionError("only tables are chosen")
+        return self.choice.charge(unit=FULL_WEIGHT, order=self.family.order)
+
+    def chosen(self, places: Sequence[int]) -> Measurement:
+        """Return the measurement of the tables at these places of those that can be chosen, in their order."""
+        if not isinstance(self.features, Cells):
+            raise AssertionError("only tables are chosen")
+        tables = [self.features.tables[place] for place in sorted(places)]
+        return replace(self, features=self.features.only(tables), weights=())
 
     def evaluate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the (points, features) matrix of what is measured, seen through the transformation."""
@@ -163,7 +183,22 @@ class Measurement:
 
     def deviations(self, rows: int) -> NDArray[np.float64]:
         """Return the standard deviation of the noise of each moment."""
-        return self.charge().deviation / (rows * np.array(self.weights, dtype=np.float64))
+        return self.charge().deviation / (rows * self.all_weights)
+
+    @property
+    def all_weights(self) -> NDArray[np.float64]:
+        """The weight of each feature."""
+        return np.broadcast_to(np.array(self.weights, dtype=np.float64), len(self.features))
+
+    def through(self, transformation: Transformation | None) -> Measurement:
+        """Return the measurement as it is seen through a transformation, with the cells that tables have then."""
+        if transformation == self.transformation:
+            # What stays the same measurement keeps the sensitivity that was computed for the plan.
+            return self
+        if isinstance(self.features, Cells) and transformation and isinstance(transformation.family, SoftTables):
+            seen = transformation.family.cells(self.features.tables)
+            return replace(self, transformation=transformation, features=seen)
+        return replace(self, transformation=transformation)
 
     @property
     def family(self) -> QueryFamily:
@@ -177,23 +212,20 @@ class Measurement:
 
     @property
     def _released(self) -> int:
-        """How many sums are released."""
-        return len(self.features) if self.choice is None else PRODUCTS * self.choice.count
+        """How many sums are released; before tables are chosen, the most that can be."""
+        if self.choice is None or not isinstance(self.features, Cells):
+            return len(self.features)
+        sizes = sorted(map(self.features.size, self.features.tables), reverse=True)
+        return sum(sizes[: self.choice.count])
 
-    def _check_choice(self, choice: PairSelection) -> None:
-        """Refuse a choice that the proof does not cover: of other features, with weights, other noise, another person."""
-        waves = self.transformation is not None and self.family == PairwiseFourier()
-        if self.transformation is None or not waves or set(self.weights) != {FULL_WEIGHT} or self.multiplier is None:
-            raise PlanError("Pairs are chosen among products of waves, with Gaussian noise and without weights.")
+    def _check_choice(self, choice: TableSelection) -> None:
+        """Refuse a choice that the proof does not cover: of other features, another kind of cost, another person."""
+        if not isinstance(self.features, Cells) or (choice.multiplier is None) is not (self.multiplier is None):
+            raise PlanError("Tables are chosen and measured with the same kind of noise.")
+        if len(self.features.tables) < choice.count:
+            raise PlanError(f"{choice.count} tables are chosen among as many or more.")
         if choice.rows_per_person != self.rows_per_person:
             raise PlanError("Choosing and measuring must protect as many rows of a person.")
-        choice.check(self.features, waves=WAVES * len(self.transformation.knots))
-
-    def _l2(self) -> float:
-        if self.choice is not None:
-            # Whichever pairs are chosen: the four products of one move by at most 2 in length (section 13).
-            return 2.0 * FULL_WEIGHT * math.sqrt(self.choice.count)
-        return self.family.l2(self.features, self.weights, self._indicators)
 
     @property
     def _indicators(self) -> Indicators:
@@ -220,15 +252,15 @@ class NoisyMoments:
             raise PlanError("There must be one noisy number for each feature.")
 
     @property
-    def features(self) -> tuple[Feature, ...]:
+    def features(self) -> Sequence[Feature]:
         """What was measured."""
         return self.measurement.features
 
     @property
     def values(self) -> NDArray[np.float64]:
         """The estimated moments: Z_r / (n w_r)."""
-        pairs = zip(self.integers, self.measurement.weights, strict=True)
-        return np.array([z / (self.rows * w) for z, w in pairs])
+        weights = self.measurement.all_weights.tolist()
+        return np.array([z / (self.rows * w) for z, w in zip(self.integers, weights, strict=True)])
 
     @property
     def deviations(self) -> NDArray[np.float64]:
@@ -249,8 +281,7 @@ class NoisyMoments:
             "multiplier": m.multiplier,
             "rows_per_person": m.rows_per_person,
             "rows": self.rows,
-            "features": [[[list(factor) for factor in term] for term in f.terms] for f in m.features],
-            "weights": list(m.weights),
+            **_listed(m),
             "integers": list(self.integers),
             "view": None if m.transformation is None else m.transformation.as_dict(),
             "exclusive": [list(group) for group in m.exclusive],
@@ -261,22 +292,43 @@ class NoisyMoments:
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> NoisyMoments:
         """Read what `as_dict` wrote."""
-        features = tuple(Feature(tuple(_term(t) for t in terms)) for terms in facts["features"])
+        transformation = None if facts["view"] is None else Transformation.from_dict(facts["view"])
         together, choice = int(facts["rows_per_person"]), facts.get("choice")
         measurement = Measurement(
             purpose=str(facts["purpose"]),
-            features=features,
+            features=_features(facts, transformation),
             mechanism=str(facts["mechanism"]),
             epsilon=facts["epsilon"],
             multiplier=facts["multiplier"],
-            weights=tuple(int(w) for w in facts["weights"]),
+            weights=() if "tables" in facts else tuple(int(w) for w in facts["weights"]),
             rows_per_person=together,
-            transformation=None if facts["view"] is None else Transformation.from_dict(facts["view"]),
+            transformation=transformation,
             exclusive=tuple(tuple(int(c) for c in group) for group in facts.get("exclusive", ())),
             binary=tuple(int(c) for c in facts.get("binary", ())),
-            choice=None if choice is None else PairSelection.from_dict(choice, rows_per_person=together),
+            choice=None if choice is None else TableSelection.from_dict(choice, rows_per_person=together),
         )
         return cls(measurement, int(facts["rows"]), tuple(int(z) for z in facts["integers"]))
+
+
+def _listed(measurement: Measurement) -> dict[str, Any]:
+    """Return features and weights, or the tables whose cells they are."""
+    features = measurement.features
+    if isinstance(features, Cells):
+        return {"tables": [list(table) for table in features.tables]}
+    return {
+        "features": [[[list(factor) for factor in term] for term in f.terms] for f in features],
+        "weights": list(measurement.weights),
+    }
+
+
+def _features(facts: dict[str, Any], transformation: Transformation | None) -> Sequence[Feature]:
+    """Read the features that `_listed` wrote."""
+    if "tables" not in facts:
+        return tuple(Feature(tuple(_term(t) for t in terms)) for terms in facts["features"])
+    family = None if transformation is None else transformation.family
+    if not isinstance(family, SoftTables):
+        raise PlanError("Tables are seen as soft cells.")
+    return family.cells(tuple(tuple(int(c) for c in table) for table in facts["tables"]))
 
 
 def charge_for(
@@ -323,6 +375,8 @@ def whole_weights(weights: Sequence[float]) -> tuple[int, ...]:
 def coarse_sums(sums: Sequence[int], measurement: Measurement) -> list[int]:
     """Return floor(B_r w_r / (p_r S^2)): what one row moves by at most 2 w_r (see the module)."""
     unit = LATTICE * LATTICE
+    if isinstance(measurement.features, Cells):
+        return [total * FULL_WEIGHT // unit for total in sums]
     pairs = zip(sums, measurement.features, measurement.weights, strict=True)
     return [total * weight // (len(feature.terms) * unit) for total, feature, weight in pairs]
 

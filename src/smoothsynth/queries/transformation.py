@@ -14,7 +14,8 @@ import numpy as np
 
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import LATTICE
-from smoothsynth.queries.families import QueryFamily, RankHistogram, family_of
+from smoothsynth.queries.families import ClippedSecondMoments, QueryFamily, RankHistogram, RowNorms
+from smoothsynth.queries.soft_tables import SoftTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,6 +81,8 @@ class Transformation:
 
     def of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return points of the cube as they are seen through the transformation."""
+        if isinstance(self.family, SoftTables):
+            return self.family.hats_of(self, points)
         return self.family.after(self._bent(points)).T / LATTICE
 
     def of_knots(self, coordinate: int) -> NDArray[np.float64]:
@@ -107,3 +110,17 @@ class Transformation:
 def knot_places() -> NDArray[np.float64]:
     """Return the places of the knots in [-1, 1]."""
     return np.linspace(-1.0, 1.0, KNOTS)
+
+
+def family_of(facts: dict[str, Any]) -> QueryFamily:
+    """Return the family that wrote these facts of a transformation; refuse facts that no family writes."""
+    radius, pooled, counts = facts["radius"], facts["pooled"], facts.get("counts")
+    if sum((radius is not None, bool(pooled), counts is not None, "columns" in facts)) > 1:
+        raise PlanError("A view has a radius, is pooled, or has soft counts or tables: at most one of these.")
+    if "waves" in facts:
+        raise PlanError("This release measured waves of pairs of columns, which this version no longer knows.")
+    if "columns" in facts:
+        return SoftTables.from_facts(facts)
+    if pooled:
+        return RowNorms()
+    return RankHistogram(counts) if radius is None else ClippedSecondMoments(radius)

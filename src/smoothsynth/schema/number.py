@@ -91,8 +91,16 @@ class Number:
         return valued.to_unit(valued.plain(values, self.kind), self)
 
     def from_unit(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map a coordinate back to the column's own units, inside the bounds."""
-        return valued.from_unit(unit, self)
+        """Map a coordinate back to the column's own units, inside the bounds.
+
+        A multiple of 2^-16 stands for all that is measured as the same, and so for 0 if that is among it.
+        """
+        values, (lower, upper) = valued.from_unit(unit, self), self.bounds
+        if not lower < 0.0 < upper:
+            return values
+        steps = np.asarray(unit) * 2.0**16
+        zero = np.rint(valued.to_unit(np.zeros(1), self)[0] * 2.0**16)
+        return np.where(steps == zero, 0.0, values)
 
     def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move a coordinate to the nearest one that the column can take."""

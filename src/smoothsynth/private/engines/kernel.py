@@ -41,10 +41,12 @@ from smoothsynth.private.engines.histogram import (
     only_levels,
 )
 from smoothsynth.private.engines.products import recipe
+from smoothsynth.private.engines.tables import TableSums
 from smoothsynth.private.sources.cells import read_cells
 from smoothsynth.queries.bases import LATTICE, HatBasis
 from smoothsynth.queries.families import MarginalMoments
 from smoothsynth.queries.measurement import MOST_ROWS
+from smoothsynth.queries.soft_tables import Cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,7 +74,12 @@ class Kernel:
     def __init__(
         self, schema: Schema, features: Sequence[Feature], transformation: Transformation | None = None
     ) -> None:
-        self.features, self.transformation = tuple(features), transformation
+        self.features = features if isinstance(features, Cells) else tuple(features)
+        self.schema, self.transformation = schema, transformation
+        if isinstance(features, Cells):
+            self.names = list(self._tables().names)
+            self.columns = {name: schema.columns[name] for name in self.names}
+            return
         family = MarginalMoments() if transformation is None else transformation.family
         self.recipe = recipe(self.features, family.coordinates(schema.dimensions))
         # Only what the features use is read.
@@ -93,6 +100,8 @@ class Kernel:
     @property
     def bytes(self) -> int:
         """About how much memory the sums of one thread take."""
+        if isinstance(self.features, Cells):
+            return 24 * len(self.features)
         if self.tallied:
             return 8 * len(self.names)
         if self.counted:
@@ -106,6 +115,11 @@ class Kernel:
     def start(self) -> Sums:
         """Return sums over no rows yet."""
         return Sums(self)
+
+    def _tables(self) -> TableSums:
+        if not isinstance(self.features, Cells) or self.transformation is None:
+            raise TypeError("Tables are seen through a transformation.")
+        return TableSums(self.schema, self.features, self.transformation)
 
 
 class _Way(Protocol):
@@ -123,8 +137,11 @@ class Sums:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel, self._rows = kernel, 0
+        self._way: _Way | TableSums
+        if isinstance(kernel.features, Cells):
+            self._way = kernel._tables()
+            return
         coordinates = kernel.recipe.factors.coordinates
-        self._way: _Way
         if kernel.tallied:
             self._way = Tallies(coordinates, kernel.owners, kernel.columns)
         elif kernel.counted:
@@ -150,6 +167,8 @@ class Sums:
 
     def totals(self) -> list[int]:
         """Return the sum of each feature over all rows added, in units of S^2."""
+        if isinstance(self._way, TableSums):
+            return self._way.totals()
         with quick_arithmetic():
             sums = self._way.sums(self._kernel.recipe.places)
         features = self._kernel.features

@@ -26,6 +26,7 @@ from smoothsynth.private.sources.arrow_files import IpcSource, ParquetSource, St
 from smoothsynth.private.sources.csv import CsvSource
 from smoothsynth.private.sources.files import ManySource
 from smoothsynth.private.table import changed_rows
+from smoothsynth.queries.soft_tables import Cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -78,14 +79,14 @@ class Work:
     """What is summed: public, and sent to every machine, where the kernel is made from it."""
 
     schema: Schema
-    features: tuple[Feature, ...]
+    features: Sequence[Feature]
     transformation: Transformation | None
 
     @classmethod
     def checked(cls, table: Table, features: Sequence[Feature], transformation: Transformation | None) -> Work:
         """Describe the pass, after the kernel has refused here what it would refuse everywhere."""
         Kernel(table.schema, features, transformation)
-        return cls(table.schema, tuple(features), transformation)
+        return cls(table.schema, features if isinstance(features, Cells) else tuple(features), transformation)
 
     @property
     def nothing(self) -> Partial:
