@@ -60,10 +60,10 @@ from smoothsynth.private.table import open_table
 files, turns, wanted, limit = json.loads(sys.argv[1])
 table, seconds = open_table(files, schema()), {}
 for name in wanted:
-    features, view = passes()[name]
+    features, transformation = passes()[name]
     for _ in range(turns):
         started = time.perf_counter()
-        LocalEngine(memory=limit).sums(table, features, view=view)
+        LocalEngine(memory=limit).sums(table, features, transformation=transformation)
         seconds[name] = min(time.perf_counter() - started, seconds.get(name, 1e9))
 peak = int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
 print(json.dumps({"rows": table.rows, "seconds": seconds, "peak": peak}))
