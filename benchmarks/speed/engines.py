@@ -189,13 +189,7 @@ def against_reading(files, turns=7):
 
 def least_processor_time(actions, turns):
     """Return the least processor time of each action: others on the same machine disturb it less."""
-    least = dict.fromkeys(actions, float("inf"))
-    for _ in range(turns):
-        for name, action in actions.items():
-            started = time.process_time()
-            action()
-            least[name] = min(least[name], time.process_time() - started)
-    return least
+    return best_times(actions, turns, clock=time.process_time)
 
 
 def processor_time_over_multiply(turns=9, rows=500_000):

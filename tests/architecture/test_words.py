@@ -37,7 +37,6 @@ RETIRED = {
     "surprise": "joint_misfit",
     "Frame": "OrthonormalBasis",
     "Asked": "Query",
-    "around": "mean_interval",
 }
 # Old keywords of `plan` and flags of the command line go on to work, and say what replaced them.
 STILL_TAKEN = {"methods/options.py": {"chosen_pairs"}, "cli/main.py": {"chosen_pairs"}}
