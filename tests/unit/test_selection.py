@@ -174,7 +174,7 @@ def test_a_release_with_chosen_pairs_can_be_read_verified_and_asked(released, tm
     assert {check.name: check.outcome for check in found.checks}["reproduction"] == "passed"
     page = (folder / "report.html").read_text()
     assert "which 2 pairs" in page
-    assert "Of 28 pairs of columns of numbers 4 were chosen" in page
+    assert "Of 28 pairs of columns of numbers 4 were selected" in page
     assert "looked at more closely: c2 with c5," in page, "the pair that was most wrong comes first"
     assert loaded.sample(50, seed=3).num_rows == 50
 
