@@ -26,7 +26,7 @@ import smoothsynth as ss
 from benchmarks.accuracy.kinds import table_of
 from benchmarks.accuracy.metrics import Judge
 from benchmarks.accuracy.ratios import MEASURES
-from smoothsynth.answer.evidence import set_in_copula
+from smoothsynth.answer.evidence import gaussian_copula_rows
 from smoothsynth.paper.reproduction import available, data_folder
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def compared(real: Points, given: argparse.Namespace, *, seed: int) -> tuple[Poi
         raise SystemExit(f"At this size and budget no pairs are chosen: {real.shape[0]:,} x {columns}.")
     everything = list(itertools.combinations(range(columns), 2))
     rows = {name: one.unit_rows() for name, one in (("with", found), ("without", plain))}
-    seen = [measured[0].measurement.transformation.of(table) for table in (real, set_in_copula(real))]
+    seen = [measured[0].measurement.transformation.of(table) for table in (real, gaussian_copula_rows(real))]
     gap = (seen[0].T @ seen[0] - seen[1].T @ seen[1]) / len(real)
     strange = sorted(everything, key=lambda p: -np.linalg.norm(gap[2 * p[0] : 2 * p[0] + 2, 2 * p[1] : 2 * p[1] + 2]))
     rng, judge = np.random.default_rng(seed), Judge(real, queries=300, seed=seed)

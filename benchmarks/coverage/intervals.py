@@ -24,7 +24,7 @@ from rich.table import Table
 
 import smoothsynth as ss
 from benchmarks.accuracy.mixed import CATEGORIES, NUMBERS, SCHEMA, people
-from smoothsynth.answer.answer import Asked, between
+from smoothsynth.answer.answer import Query, between
 from smoothsynth.answer.evaluate import exact
 from smoothsynth.answer.language import parse
 from smoothsynth.paper.reproduction import available, data_folder
@@ -100,8 +100,8 @@ def _steps(rng: np.random.Generator) -> Points:
 
 def _ring(rng: np.random.Generator) -> Points:
     angle = rng.uniform(0, 2 * np.pi, 10_000)
-    around = 0.6 * np.column_stack([np.cos(angle), np.sin(angle), np.cos(2 * angle)])
-    return np.column_stack([around, 0.3 * rng.normal(size=(10_000, 2))]) + 0.08 * rng.normal(size=(10_000, 5))
+    mean_interval = 0.6 * np.column_stack([np.cos(angle), np.sin(angle), np.cos(2 * angle)])
+    return np.column_stack([mean_interval, 0.3 * rng.normal(size=(10_000, 2))]) + 0.08 * rng.normal(size=(10_000, 5))
 
 
 def _skewed(rng: np.random.Generator) -> Points:
@@ -160,9 +160,9 @@ def ask_count(release: ss.Release, private: Private, rng: np.random.Generator, c
         ends = np.sort(np.quantile(release.table[name].to_numpy(), rng.uniform(0, 1, 2)))
         parts.append(f'"{name}" >= {_plain(ends[0])} and "{name}" < {_plain(ends[1])}')
     tree = parse(" and ".join(parts))
-    asked = Asked.of(release, list(names))
+    query = Query.of(release, list(names))
     truth = float(np.mean(exact(tree, private.columns)))
-    return Asking("count", truth, between(asked, tree, confidence=confidence, truth=True))
+    return Asking("count", truth, between(query, tree, confidence=confidence, truth=True))
 
 
 def ask_correlation(
@@ -212,8 +212,8 @@ def ask_missing(release: ss.Release, private: Private, rng: np.random.Generator,
     def question(table: Mapping[str, Points]) -> Points:
         return shape(_in_cube(table, ["bmi"]))
 
-    there = ~np.isnan(private.columns["bmi"])
-    truth = float(np.mean(question({"bmi": private.columns["bmi"][there]})))
+    included = ~np.isnan(private.columns["bmi"])
+    truth = float(np.mean(question({"bmi": private.columns["bmi"][included]})))
     return Asking("missing values", truth, release.answer(question, columns=["bmi"], confidence=confidence))
 
 
@@ -227,8 +227,8 @@ def ask_several(release: ss.Release, private: Private, rng: np.random.Generator,
     def question(table: Mapping[str, Points]) -> Points:
         return shape(_in_cube(table, names)) * np.array([weights[level] for level in table[name]])
 
-    there = ~np.any([np.isnan(private.columns[n]) for n in names], axis=0)
-    truth = float(np.mean(question({n: private.columns[n][there] for n in (name, *names)})))
+    included = ~np.any([np.isnan(private.columns[n]) for n in names], axis=0)
+    truth = float(np.mean(question({n: private.columns[n][included] for n in (name, *names)})))
     return Asking("several", truth, release.answer(question, columns=[name, *names], confidence=confidence))
 
 
@@ -278,14 +278,14 @@ def line_of(askings: Sequence[Asking]) -> dict[str, float]:
     """Return the figures of some questions: coverage, the two medians and their ratio."""
     halves = np.array([a.estimate.half_width for a in askings])
     errors = np.array([a.error for a in askings])
-    bounded = np.mean([a.estimate.unseen_is == "bounded" for a in askings])
+    worst_case = np.mean([a.estimate.unseen_is == "bounded" for a in askings])
     middle = float(np.median(errors))
     return {
         "coverage": float(np.mean([a.covered for a in askings])),
         "half_width": float(np.median(halves)),
         "error": middle,
         "ratio": float(np.median(halves)) / middle if middle else np.inf,
-        "bounded": float(bounded),
+        "bounded": float(worst_case),
     }
 
 
@@ -295,11 +295,11 @@ def _table(private: Private) -> object:
     return pyarrow.table(dict(private.columns))
 
 
-def _privates(given: argparse.Namespace) -> list[Private]:
-    names = given.only
-    real, missing = available(data_folder(given.data), tuple(n for n in names if n in REAL))
+def _privates(condition: argparse.Namespace) -> list[Private]:
+    names = condition.only
+    real, missing = available(data_folder(condition.data), tuple(n for n in names if n in REAL))
     for name in missing:
-        print(f"skipped: {name} is not in {data_folder(given.data)}")
+        print(f"skipped: {name} is not in {data_folder(condition.data)}")
     made = [made_up(n, np.random.default_rng(11)) for n in names if n not in (*REAL, MIXED)]
     if MIXED in names:
         made.append(mixed(np.random.default_rng(11)))
@@ -321,9 +321,9 @@ def main() -> None:
     parser.add_argument("--confidence", type=float, default=0.95)
     parser.add_argument("--quick", action="store_true", help="4 rounds, 400 questions")
     parser.add_argument("--all", action="store_true", help="ask every release every question")
-    given = parser.parse_args()
-    if given.quick:
-        given.rounds, given.queries = 4, 400
+    condition = parser.parse_args()
+    if condition.quick:
+        condition.rounds, condition.queries = 4, 400
     console = Console(width=140)
     table = Table(
         "data",
@@ -336,23 +336,23 @@ def main() -> None:
         "ratio",
         "bounded",
     )
-    for private in _privates(given):
+    for private in _privates(condition):
         for budget in BUDGETS:
             started = time.perf_counter()
             found = run(
                 private,
                 budget,
-                rounds=given.rounds,
-                queries=given.queries,
-                confidence=given.confidence,
-                share=1 if given.all else SHARE,
+                rounds=condition.rounds,
+                queries=condition.queries,
+                confidence=condition.confidence,
+                share=1 if condition.all else SHARE,
             )
             for kind in dict.fromkeys(a.kind for a in found):
-                asked = [a for a in found if a.kind == kind]
-                line = line_of(asked)
+                query = [a for a in found if a.kind == kind]
+                line = line_of(query)
                 row = (
-                    private.name, f"{budget[0]:g}, {budget[1]:g}", kind, str(len(asked)), f"{line['coverage']:.3f}",
-                    f"{line['half_width']:.5f}", f"{line['error']:.5f}", f"{line['ratio']:.2f}", f"{line['bounded']:.2f}",
+                    private.name, f"{budget[0]:g}, {budget[1]:g}", kind, str(len(query)), f"{line['coverage']:.3f}",
+                    f"{line['half_width']:.5f}", f"{line['error']:.5f}", f"{line['ratio']:.2f}", f"{line['worst_case']:.2f}",
                 )  # fmt: skip
                 table.add_row(*row)
                 print(*row, f"{time.perf_counter() - started:.0f} s", sep="  ", flush=True)

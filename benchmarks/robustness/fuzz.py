@@ -39,7 +39,7 @@ from smoothsynth.queries.bases import total_degree
 from smoothsynth.schema.encoding import outside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 SENTINEL = "8675309.125"
 SCHEMA = ss.Schema({"age": ss.Number(0, 120), "income": ss.Number(0, 1e6), "visits": ss.Integer(0, 20)})
@@ -352,6 +352,14 @@ def spliced(one: str, other: str, rng: np.random.Generator) -> str:
     return " ".join(words[:at] + others[start:end] + words[at + int(rng.integers(0, 2)) :])
 
 
+def damaged_text(texts: Sequence[str], rng: np.random.Generator) -> str:
+    """Return two of the texts spliced, or one of them with damaged bytes."""
+    one, other = (texts[int(i)] for i in rng.integers(0, len(texts), 2))
+    if rng.random() < 0.5:
+        return spliced(one, other, rng)
+    return damaged_bytes(one.encode(), rng).decode(errors="replace")
+
+
 def use_verification(folder: Path) -> None:
     """Verify a folder; refuse it if a check failed, and read it if none did."""
     found = ss.verify(folder)
@@ -366,12 +374,7 @@ def fuzz_sql(place: Path, inputs: int, rng: np.random.Generator) -> Count:
     make_releases(place)
     count, release = Count("SQL query"), ss.load(place / "release0")
     for _ in range(inputs):
-        one, other = (QUERIES[int(i)] for i in rng.integers(0, len(QUERIES), 2))
-        query = (
-            spliced(one, other, rng)
-            if rng.random() < 0.5
-            else damaged_bytes(one.encode(), rng).decode(errors="replace")
-        )
+        query = damaged_text(QUERIES, rng)
         count.tally(lambda query=query: release.sql(query))
     assert sorted(p.name for p in place.iterdir()) == ["release0", "release1", "release2"]
     return count
@@ -382,12 +385,7 @@ def fuzz_expression(place: Path, inputs: int, rng: np.random.Generator) -> Count
     make_releases(place)
     count, release = Count("question"), ss.load(place / "release0")
     for _ in range(inputs):
-        one, other = (EXPRESSIONS[int(i)] for i in rng.integers(0, len(EXPRESSIONS), 2))
-        question = (
-            spliced(one, other, rng)
-            if rng.random() < 0.5
-            else damaged_bytes(one.encode(), rng).decode(errors="replace")
-        )
+        question = damaged_text(EXPRESSIONS, rng)
         count.tally(lambda question=question: use_estimate(release.answer(question)))
     return count
 

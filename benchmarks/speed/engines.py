@@ -60,10 +60,10 @@ from smoothsynth.private.table import open_table
 files, turns, wanted, limit = json.loads(sys.argv[1])
 table, seconds = open_table(files, schema()), {}
 for name in wanted:
-    features, view = passes()[name]
+    features, transformation = passes()[name]
     for _ in range(turns):
         started = time.perf_counter()
-        LocalEngine(memory=limit).sums(table, features, view=view)
+        LocalEngine(memory=limit).sums(table, features, transformation=transformation)
         seconds[name] = min(time.perf_counter() - started, seconds.get(name, 1e9))
 peak = int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
 print(json.dumps({"rows": table.rows, "seconds": seconds, "peak": peak}))
@@ -189,13 +189,7 @@ def against_reading(files, turns=7):
 
 def least_processor_time(actions, turns):
     """Return the least processor time of each action: others on the same machine disturb it less."""
-    least = dict.fromkeys(actions, float("inf"))
-    for _ in range(turns):
-        for name, action in actions.items():
-            started = time.process_time()
-            action()
-            least[name] = min(least[name], time.process_time() - started)
-    return least
+    return best_times(actions, turns, clock=time.process_time)
 
 
 def processor_time_over_multiply(turns=9, rows=500_000):

@@ -31,6 +31,12 @@ RETIRED = {
     "Look": "BlockTransformation",
     "chosen_pairs": "selected_pairs",
     "StudyError": "FederatedError",
+    "Knowledge": "Evidence",
+    "knowledge": "evidence",
+    "strangeness": "pair_misfit",
+    "surprise": "joint_misfit",
+    "Frame": "OrthonormalBasis",
+    "Asked": "Query",
 }
 # Old keywords of `plan` and flags of the command line go on to work, and say what replaced them.
 STILL_TAKEN = {"methods/options.py": {"chosen_pairs"}, "cli/main.py": {"chosen_pairs"}}

@@ -1,4 +1,4 @@
-"""What every engine must do: the same integers, ==, for every input, feature, view, order, batch size and thread count.
+"""What every engine must do: the same integers, ==, for every input, feature, transformation, order, batch and thread count.
 
 An engine joins by one line in ENGINES.
 """
@@ -86,7 +86,7 @@ def term_by_hand(x, term):
 
 
 def seen_by_hand(x, transformation):
-    """A row of the lattice as a view shows it, in Python's own arithmetic."""
+    """A row of the lattice through a transformation, in Python's own arithmetic."""
     if transformation.family == RowNorms():
         x = [2 * sum(v * v for v in x) // (len(x) * S) - S]
     seen = []

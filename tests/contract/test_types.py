@@ -257,7 +257,7 @@ def test_frames_of_dask(by_hand):
     check(DaskEngine(), dataframe.from_pandas(arrow_table().to_pandas(), npartitions=3), by_hand)
 
 
-def test_views_bend_levels_like_any_coordinate():
+def test_transformations_map_levels_like_any_coordinate():
     heights = np.sort(np.random.default_rng(2).uniform(-1, 1, (D, KNOTS)), axis=1)
     transformation = Transformation.from_values(heights)
     seen = [[int(transformation.bend(c, np.array([float(v)]))[0]) for c, v in enumerate(row)] for row in LATTICE]

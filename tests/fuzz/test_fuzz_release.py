@@ -65,7 +65,7 @@ CHANGES = {
     "huge integers": (PURE, MOMENTS, lambda d: first(d).update(integers=HUGE)),
     "huge weights": (PURE, MOMENTS, lambda d: first(d).update(weights=[1] * 2_000_000)),
     "huge knots": (GAUSSIAN, MOMENTS, lambda d: transformation(d, [HUGE])),
-    "many views": (PURE, MOMENTS, lambda d: transformation(d, [[0] * 513] * 900)),
+    "many transformations": (PURE, MOMENTS, lambda d: transformation(d, [[0] * 513] * 900)),
     "other knots": (PURE, MOMENTS, lambda d: transformation(d, [["0"] * 513] * 3)),
     "a number beyond doubles": (PURE, MOMENTS, lambda d: first(d)["integers"].__setitem__(0, 10**400)),
     "a weight beyond doubles": (PURE, MOMENTS, lambda d: first(d)["weights"].__setitem__(0, 10**400)),

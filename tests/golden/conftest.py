@@ -239,13 +239,13 @@ def excused(path, one, other, recorded):
     if part in ("keys", "columns", "found", "found levels") or ABSENT in (one, other):
         return False
     if part in ("measured", "earlier"):
-        return len(path) > 3 and within_views(path[2], last, one, other, measured=recorded[part][path[1]])
+        return len(path) > 3 and within_transformations(path[2], last, one, other, measured=recorded[part][path[1]])
     if last == HASH or (part, last) in (("fit", "outcome"), ("verify", "sentence")):
         return True
     return near(one, other, CLOSE_VALUE)
 
 
-def within_views(place, last, one, other, *, measured):
+def within_transformations(place, last, one, other, *, measured):
     """Whether knots, and what is measured through them, are as close as `verify` wants them."""
     moment = CLOSE_MOMENT * GRID
     limits = {"knots": CLOSE_KNOTS, "expected": moment, "integers": moment * measured["rows"]}

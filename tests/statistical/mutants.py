@@ -248,7 +248,7 @@ MUTANTS = [
     Mutant("half the noise, ball", lambda: half_noise("_draw_ball"), lambda: noise_cases("ball")[:1], 12_000),
     Mutant("half the sensitivity, ball", half_sensitivity, lambda: mechanisms._ball_cases()[:1], 12_000),
     Mutant("half the sensitivity, Laplace", half_sensitivity, mechanisms._laplace_cases),
-    Mutant("half the sensitivity, soft counts", half_sensitivity, lambda: mechanisms._laplace_cases()[-1:], 6_000),
+    Mutant("half the sensitivity, hat functions", half_sensitivity, lambda: mechanisms._laplace_cases()[-1:], 6_000),
     Mutant(
         "half the sensitivity, Gaussian counts", half_sensitivity, lambda: mechanisms._gaussian_cases()[-2:-1], 6_000
     ),

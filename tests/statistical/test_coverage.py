@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.answer.answer import Asked
-from smoothsynth.answer.worst_case_interval import bounded
+from smoothsynth.answer.answer import Query
+from smoothsynth.answer.worst_case_interval import worst_case
 
 # The benchmarks are not installed: they are found from the root of the repository, however pytest is started.
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -33,21 +33,21 @@ def releases(request):
     ]
 
 
-def asked(releases, ask_one, *, times):
+def query(releases, ask_one, *, times):
     private, made = releases
     rng = np.random.default_rng(9)
     return [ask_one(one, private, rng, 0.95) for one in made for _ in range(times)]
 
 
 def test_smooth_questions_are_covered_and_not_by_width_alone(releases):
-    line = line_of(asked(releases, ask_smooth, times=QUESTIONS))
+    line = line_of(query(releases, ask_smooth, times=QUESTIONS))
     # Questions to one release share its noise: about 40 independent ones of 160, so 0.95 - 2.5 sqrt(0.95 * 0.05 / 40).
     assert line["coverage"] >= 0.86
     assert line["ratio"] < 12
 
 
 def test_counts_are_covered(releases):
-    assert line_of(asked(releases, ask_count, times=COUNTS))["coverage"] >= 0.86
+    assert line_of(query(releases, ask_count, times=COUNTS))["coverage"] >= 0.86
 
 
 def test_a_third_of_the_width_is_caught(releases):
@@ -70,7 +70,7 @@ def test_the_noise_that_is_stated_is_the_noise_there_was(releases):
         made = ss.release(
             table, schema=schema, epsilon=0.2, method=ss.methods.Paper(candidates="hypercube", features=1), seed=seed
         )
-        sure = bounded(Asked.of(made, [name]).knowledge, 0, lambda x: x, confidence=0.95)
+        sure = worst_case(Query.of(made, [name]).evidence, 0, lambda x: x, confidence=0.95)
         errors.append(abs(sure.centre - truth) / sure.noise)
     # Laplace noise: 5 % are beyond 1, and 22 % are beyond one half. By chance either limit is passed once in 80,000 runs.
     assert np.mean(np.array(errors) > 1) <= 0.15

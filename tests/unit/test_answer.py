@@ -10,15 +10,15 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.answer.columns import chebyshev_coefficients, rough_column
 from smoothsynth.answer.evidence import (
-    BentTable,
-    Knowledge,
+    Evidence,
     Round,
+    TransformedFactors,
+    evidence_of,
     feature_values,
-    joint_surprise,
-    knowledge_of,
+    joint_misfit,
 )
-from smoothsynth.answer.model_interval import frame_of, heavy_quantile, orthonormal, parts_of, quantile
-from smoothsynth.answer.worst_case_interval import bounded
+from smoothsynth.answer.model_interval import basis_of, components_of, heavy_quantile, orthonormal, quantile
+from smoothsynth.answer.worst_case_interval import worst_case
 from smoothsynth.queries.bases import Chebyshev, term_feature
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
@@ -79,7 +79,7 @@ def test_more_confidence_is_wider_and_more_budget_is_narrower(release, people):
 
 def test_a_mean_of_a_pure_release_is_bounded_by_noise_alone(people):
     schema = ss.Schema({"age": ss.Number(0, 120), "blood pressure": ss.Number(40, 260), "visits": ss.Integer(0, 20)})
-    sure = bounded(Knowledge(ss.release(people, schema=schema, epsilon=1.0)), 0, lambda x: x, confidence=0.95)
+    sure = worst_case(Evidence(ss.release(people, schema=schema, epsilon=1.0)), 0, lambda x: x, confidence=0.95)
     assert sure.unseen < 1e-3
     assert abs(sure.centre - schema.columns["age"].to_unit(people["age"].to_numpy()).mean()) < 4 * sure.noise
 
@@ -88,7 +88,7 @@ def test_the_bounded_interval_holds_with_no_noise_for_any_function(people, relea
     exact = ss.release(people, schema=release.schema, epsilon=2e4, seed=1)
     unit = release.schema.columns["age"].to_unit(people["age"].to_numpy())
     for function in (np.abs, lambda x: np.sign(x - 0.1), lambda x: np.cos(40 * x)):
-        sure = bounded(knowledge_of(exact), 0, function, confidence=0.95)
+        sure = worst_case(evidence_of(exact), 0, function, confidence=0.95)
         assert abs(sure.centre - function(unit).mean()) <= sure.unseen + 2 * sure.noise + 1e-4
 
 
@@ -105,38 +105,38 @@ def test_the_quantiles():
 
 
 def test_the_weights_minimise_noise_and_unseen_variance(release):
-    known = knowledge_of(release)
-    frame = frame_of(known, (0, 1))
+    known = evidence_of(release)
+    basis = basis_of(known, (0, 1))
     values = np.tanh(known.rows[:, 0] + known.rows[:, 1])
-    best = parts_of(frame, values, synthetic_rows=4000)
-    seen, squared = frame.seen, frame.scales**2
+    best = components_of(basis, values, synthetic_rows=4000)
+    design, squared = basis.design, basis.scales**2
     rng = np.random.default_rng(0)
     for _ in range(50):
-        weights = 0.05 * rng.normal(size=len(seen.variances))
-        left = values - values.mean() - seen.matrix @ weights
-        own = frame.functions.T @ left / len(left)
-        rest = left - frame.functions @ own
+        weights = 0.05 * rng.normal(size=len(design.variances))
+        left = values - values.mean() - design.matrix @ weights
+        own = basis.functions.T @ left / len(left)
+        rest = left - basis.functions @ own
         unseen = squared @ own**2 + 0.1**2 * np.mean(rest**2)
-        assert best.noise**2 + best.unseen**2 <= weights**2 @ seen.variances + unseen + 1e-12
+        assert best.noise**2 + best.unseen**2 <= weights**2 @ design.variances + unseen + 1e-12
 
 
 def test_a_measured_function_is_seen_and_another_is_not(people, release):
     exact = ss.release(people, schema=release.schema, epsilon=5e3, delta=1e-6, seed=1)
-    known = knowledge_of(exact)
-    frame = frame_of(known, (0,))
-    seen = parts_of(frame, known.rows[:, 0], synthetic_rows=4000)
+    known = evidence_of(exact)
+    basis = basis_of(known, (0,))
+    seen = components_of(basis, known.rows[:, 0], synthetic_rows=4000)
     assert seen.unseen < 1e-3 * known.rows[:, 0].std()
-    other = parts_of(frame, np.sign(np.sin(300 * known.rows[:, 0])), synthetic_rows=4000)
+    other = components_of(basis, np.sign(np.sin(300 * known.rows[:, 0])), synthetic_rows=4000)
     assert other.unseen > 0.05
 
 
-def test_gaps_no_larger_than_noise_are_not_believed(release):
-    known = knowledge_of(release)
-    frame = frame_of(known, (0,))
-    assert parts_of(frame, np.zeros(len(known.rows)), synthetic_rows=4000).fit == 0.0
-    found = parts_of(frame, known.rows[:, 0], synthetic_rows=4000)
-    weights_gap = abs(found.fit)
-    assert weights_gap <= np.abs(frame.seen.gaps).max() * len(frame.seen.gaps)
+def test_residuals_no_larger_than_noise_are_shrunk_to_nothing(release):
+    known = evidence_of(release)
+    basis = basis_of(known, (0,))
+    assert components_of(basis, np.zeros(len(known.rows)), synthetic_rows=4000).fit == 0.0
+    found = components_of(basis, known.rows[:, 0], synthetic_rows=4000)
+    weighted = abs(found.fit)
+    assert weighted <= np.abs(basis.design.residuals).max() * len(basis.design.residuals)
 
 
 def test_orthonormal_functions():
@@ -154,7 +154,7 @@ def test_features_are_those_that_were_measured(release):
         seen = points if transformation is None else transformation.of(points)
         tables = [noisy.measurement.family.basis.factors(seen)]
         if transformation is not None and transformation.family.alone:
-            tables.append(BentTable(points, transformation))
+            tables.append(TransformedFactors(points, transformation))
         for table in tables:
             ours = np.stack([feature_values(f, table) for f in Round.of(noisy).features], axis=1)
             np.testing.assert_allclose(ours, noisy.measurement.evaluate(points), atol=1e-9)
@@ -168,7 +168,7 @@ def test_features_are_those_that_were_measured(release):
 def test_few_synthetic_rows_are_not_taken_for_all_that_can_be(people, release, count):
     """What one row says is next to nothing, and one row alone has no spread that would tell so."""
     few = ss.release(people, schema=release.schema, epsilon=2.0, delta=1e-6, seed=1, synthetic_rows=count)
-    asked = {
+    query = {
         "avg(age)": people["age"],
         "avg(exp(-power((age - 50) / 10, 2)))": np.exp(-(((people["age"] - 50) / 10) ** 2)),
         'avg(tanh(("blood pressure" - 120) / 20))': np.tanh((people["blood pressure"] - 120) / 20),
@@ -177,15 +177,15 @@ def test_few_synthetic_rows_are_not_taken_for_all_that_can_be(people, release, c
             -(((people["age"] - 40) / 15) ** 2) - ((people["blood pressure"] - 110) / 20) ** 2
         ),
     }
-    found = [few.answer(text, confidence=0.999) for text in asked]
-    held = [e.low <= float(np.mean(truth)) <= e.high for e, truth in zip(found, asked.values(), strict=True)]
-    assert sum(held) >= len(asked) - 1
-    assert Knowledge(few).rows.shape == Knowledge(release).rows.shape
+    found = [few.answer(text, confidence=0.999) for text in query]
+    held = [e.low <= float(np.mean(truth)) <= e.high for e, truth in zip(found, query.values(), strict=True)]
+    assert sum(held) >= len(query) - 1
+    assert Evidence(few).rows.shape == Evidence(release).rows.shape
 
 
 def test_test_rows_are_blurred_where_little_is_known(people, release):
-    poor = Knowledge(ss.release(people, schema=release.schema, epsilon=0.05, delta=1e-9, seed=1))
-    assert np.all(poor.blur > 3 * knowledge_of(release).blur)
+    poor = Evidence(ss.release(people, schema=release.schema, epsilon=0.05, delta=1e-9, seed=1))
+    assert np.all(poor.blur > 3 * evidence_of(release).blur)
     assert np.all(np.abs(poor.rows) <= 1)
     whole = release.schema.columns["visits"].from_unit(poor.rows[:, 2])
     np.testing.assert_allclose(
@@ -194,7 +194,7 @@ def test_test_rows_are_blurred_where_little_is_known(people, release):
 
 
 def test_a_release_is_prepared_once(release):
-    assert knowledge_of(release) is knowledge_of(release)
+    assert evidence_of(release) is evidence_of(release)
 
 
 def test_chebyshev_coefficients_of_known_functions():
@@ -281,9 +281,9 @@ def test_surprise_about_lengths_does_not_fade_with_the_number_of_cosines(count):
     measurement = Measurement("lengths", features, "cube", 1.0, transformation=Transformation.straight(1, RowNorms()))
     stage = Round.of(NoisyMoments(measurement, 1000, (0,) * count))
     clustered = replace(stage, values=np.where(np.arange(count) < 4, 0.2, 0.0), deviations=np.zeros(count))
-    assert joint_surprise([clustered]) == pytest.approx(0.2 * np.sqrt(2.0))
-    assert joint_surprise([replace(clustered, deviations=np.full(count, 0.2))]) == 0.0
-    assert joint_surprise([]) is None
+    assert joint_misfit([clustered]) == pytest.approx(0.2 * np.sqrt(2.0))
+    assert joint_misfit([replace(clustered, deviations=np.full(count, 0.2))]) == 0.0
+    assert joint_misfit([]) is None
 
 
 HUGE = ("avg(floor(1e300 * age))", "avg(1e300)", "avg(1e308) * 0", "avg(age < 1e999)", "avg(1e300 = visits)",

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.answer.query import Asked
-from smoothsynth.answer.worst_case_interval import bounded_ratio
+from smoothsynth.answer.query import Query
+from smoothsynth.answer.worst_case_interval import worst_case_ratio
 
 RELEASES, ROWS = 8, 1500
 SCHEMA = ss.Schema(
@@ -82,12 +82,12 @@ def test_the_bounded_ratio_alone_is_covered(made):
     functions = (lambda y: y, lambda y: np.exp(-4 * y**2), np.abs)
     place, held = SCHEMA.coordinates_of("y").start, []
     for table, release in made:
-        asked, y = Asked.of(release, ["y"]), table["y"].dropna().to_numpy()
+        query, y = Query.of(release, ["y"]), table["y"].dropna().to_numpy()
         for f in functions:
 
             def at(points, f=f):
                 return f(points[:, place])
 
-            found = bounded_ratio(asked.knowledge, "y", at, asked.there, confidence=0.95)
+            found = worst_case_ratio(query.evidence, "y", at, query.included, confidence=0.95)
             held.append(found.low <= f(y).mean() <= found.high)
     assert np.mean(held) >= 0.83

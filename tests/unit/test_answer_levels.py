@@ -6,9 +6,9 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.answer.columns import Used
-from smoothsynth.answer.evidence import knowledge_of
-from smoothsynth.answer.query import Asked
-from smoothsynth.answer.worst_case_interval import bounded_at, bounded_ratio, states
+from smoothsynth.answer.evidence import evidence_of
+from smoothsynth.answer.query import Query
+from smoothsynth.answer.worst_case_interval import states, worst_case_of_column, worst_case_ratio
 
 ROWS = 3000
 # A test that may fail by chance shows little.
@@ -65,7 +65,7 @@ def exact(people):
 
 def truths(t):
     """The private answers, computed by pandas without the library."""
-    there, ward, smoker = t["bmi"].notna(), t["ward"].notna(), t["smoker"].notna()
+    included, ward, smoker = t["bmi"].notna(), t["ward"].notna(), t["smoker"].notna()
     return {
         "avg(region = 'A')": (t["region"] == "A").mean(),
         "avg(region <> 'A')": (t["region"] != "A").mean(),
@@ -73,18 +73,18 @@ def truths(t):
         "avg(ward = 'it''s odd')": (t["ward"][ward] == "it's odd").mean(),
         "avg(ward is null)": (~ward).mean(),
         "avg(born is null)": t["born"].isna().mean(),
-        "avg(bmi is not null)": there.mean(),
+        "avg(bmi is not null)": included.mean(),
         "avg(smoker)": t["smoker"][smoker].astype(float).mean(),
         "avg(smoker = false)": 1.0 - t["smoker"][smoker].astype(float).mean(),
         "avg(grade = 2)": (t["grade"] == 2).mean(),
         "avg(well = true)": t["well"].mean(),
         "avg(bmi)": t["bmi"].mean(),
         "avg(exp(-power((bmi - 25) / 6, 2)))": np.exp(-(((t["bmi"] - 25) / 6) ** 2)).mean(),
-        "avg(bmi > 25)": (t["bmi"][there] > 25).mean(),
+        "avg(bmi > 25)": (t["bmi"][included] > 25).mean(),
         "avg(age * bmi)": (t["age"] * t["bmi"]).mean(),
         "avg(age where region = 'A')": t["age"][t["region"] == "A"].mean(),
         "avg(bmi where region = 'B')": t["bmi"][t["region"] == "B"].mean(),
-        "avg(region = 'B' where bmi is null)": (t["region"][~there] == "B").mean(),
+        "avg(region = 'B' where bmi is null)": (t["region"][~included] == "B").mean(),
         "avg(bmi where region = 'A') - avg(bmi where region = 'B')": t["bmi"][t["region"] == "A"].mean()
         - t["bmi"][t["region"] == "B"].mean(),
         "avg(region = 'A' and age > 50)": ((t["region"] == "A") & (t["age"] > 50)).mean(),
@@ -171,10 +171,10 @@ def test_rows_without_a_value_are_left_out_for_functions_too(release):
 
 @pytest.mark.parametrize("function", [np.abs, np.sign, lambda x: np.cos(4 * x), lambda x: x])
 def test_the_bounded_ratio_holds_with_no_noise_for_any_function(people, exact, function):
-    known, column = knowledge_of(exact), SCHEMA.columns["bmi"]
-    asked = Asked.of(exact, ["bmi"])
+    known, column = evidence_of(exact), SCHEMA.columns["bmi"]
+    query = Query.of(exact, ["bmi"])
     place = SCHEMA.coordinates_of("bmi").start
-    found = bounded_ratio(known, "bmi", lambda p: function(p[:, place]), asked.there, confidence=SURE)
+    found = worst_case_ratio(known, "bmi", lambda p: function(p[:, place]), query.included, confidence=SURE)
     unit = column.to_unit(people["bmi"].dropna().to_numpy())
     assert found.low - 1e-4 <= function(unit).mean() <= found.high + 1e-4
     assert found.high - found.low < 1.5
@@ -182,9 +182,9 @@ def test_the_bounded_ratio_holds_with_no_noise_for_any_function(people, exact, f
 
 def test_a_ratio_knows_how_many_are_missing(people, exact):
     """The mean over all rows, with missing values at the centre, is another one; it must not be held."""
-    asked = Asked.of(exact, ["bmi"])
+    query = Query.of(exact, ["bmi"])
     place = SCHEMA.coordinates_of("bmi").start
-    found = bounded_ratio(knowledge_of(exact), "bmi", lambda p: p[:, place], asked.there, confidence=SURE)
+    found = worst_case_ratio(evidence_of(exact), "bmi", lambda p: p[:, place], query.included, confidence=SURE)
     column = SCHEMA.columns["bmi"]
     with_centre = column.to_unit(people["bmi"].to_numpy()).mean()
     assert not found.low <= with_centre <= found.high
@@ -193,9 +193,9 @@ def test_a_ratio_knows_how_many_are_missing(people, exact):
 
 def test_a_ratio_of_nothing_measured_is_all_that_is_possible(people):
     poor = ss.release(people[:100], schema=SCHEMA, epsilon=0.01, seed=1)
-    asked = Asked.of(poor, ["bmi"])
+    query = Query.of(poor, ["bmi"])
     place = SCHEMA.coordinates_of("bmi").start
-    found = bounded_ratio(knowledge_of(poor), "bmi", lambda p: p[:, place], asked.there, confidence=0.95)
+    found = worst_case_ratio(evidence_of(poor), "bmi", lambda p: p[:, place], query.included, confidence=0.95)
     # Noise is drawn afresh, and may leave a little room at an end.
     assert (found.low, found.high) == pytest.approx((-1.0, 1.0), abs=1e-3)
 
@@ -218,13 +218,13 @@ def test_states_are_those_that_rows_can_have(people):
 
 def test_columns_in_their_own_units(release):
     used = Used.of(SCHEMA, ["region", "bmi", "ward"])
-    rows, there = used.of_table(release.table)
+    rows, included = used.of_table(release.table)
     points = release.unit_rows()
-    np.testing.assert_array_equal(there, used.there(points) > 0.5)
+    np.testing.assert_array_equal(included, used.included(points) > 0.5)
     at = used.at(points)
     np.testing.assert_array_equal(rows["region"], at["region"])
-    np.testing.assert_allclose(rows["bmi"][there], at["bmi"][there])
-    np.testing.assert_array_equal(rows["ward"][there], at["ward"][there])
+    np.testing.assert_allclose(rows["bmi"][included], at["bmi"][included])
+    np.testing.assert_array_equal(rows["ward"][included], at["ward"][included])
     assert used.partial
     assert not Used.of(SCHEMA, ["age", "region", "well"]).partial
     assert Used.of(SCHEMA, ["grade"]).partial
@@ -247,7 +247,7 @@ def test_statistics_of_columns_with_missing_values(release, people):
 def test_test_rows_have_levels_that_synthetic_rows_lack(people):
     rare = people.assign(region="A")
     made = ss.release(rare, schema=SCHEMA, epsilon=50.0, delta=1e-6, seed=1)
-    levels = knowledge_of(made).rows[:, SCHEMA.coordinates_of("region")]
+    levels = evidence_of(made).rows[:, SCHEMA.coordinates_of("region")]
     assert np.all(levels.sum(axis=1) == 1.0)
     assert levels.std(axis=0).min() > 0.0
     found = made.answer("avg(region = 'B')", confidence=SURE)
@@ -256,11 +256,11 @@ def test_test_rows_have_levels_that_synthetic_rows_lack(people):
 
 
 def test_settled_intervals_need_no_estimate(release):
-    known = knowledge_of(release)
+    known = evidence_of(release)
     place = SCHEMA.coordinates_of("bmi").start
-    assert bounded_at(known, "bmi", lambda p: p[:, place + 1], confidence=0.95).settled
-    assert not bounded_at(known, "bmi", lambda p: p[:, place], confidence=0.95).settled
-    assert bounded_at(known, "region", lambda p: p[:, 1], confidence=0.95).settled
+    assert worst_case_of_column(known, "bmi", lambda p: p[:, place + 1], confidence=0.95).settled
+    assert not worst_case_of_column(known, "bmi", lambda p: p[:, place], confidence=0.95).settled
+    assert worst_case_of_column(known, "region", lambda p: p[:, 1], confidence=0.95).settled
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_a_later_round_needs_the_record_of_the_earlier_ones(place):
 
 
 def test_a_study_that_is_carried_on_twice_gets_one_answer(place):
-    """Noise drawn twice gives other views: of the two second rounds, a site answers one."""
+    """Noise drawn twice gives other transformations: of the two second rounds, a site answers one."""
     sealed = answer(place)
     shutil.copytree(place / "study", place / "again")
     for study in ("study", "again"):

@@ -114,7 +114,10 @@ def test_the_limits_of_soft_counts_are_said(rows):
     counted = ss.release(rows, schema=SCHEMA, epsilon=60.0, seed=7)
     (stage,) = [m for m in counted.moments if m.measurement.family.shares]
     said = {limit.title: limit.text for limit in contents(counted, {}).limits}
-    assert f"{stage.measurement.family.cells} soft counts were measured" in said["Spikes, gaps and round numbers"]
+    assert (
+        f"{stage.measurement.family.cells} hat functions of ranks were measured"
+        in said["Spikes, gaps and round numbers"]
+    )
     # A row moves one count by 1, where it moves a mean by 2.
     least = max(2, round(min(1.96 * stage.deviations.min(), 0.98 * counted.moments[0].deviations.min()) * 3000))
     assert f"fewer than about {least:,} of" in said["Small groups"]

@@ -54,7 +54,7 @@ def test_a_release_is_learned_again_from_its_moments():
     assert again.origin is again.model
 
 
-def test_kept_views_follow_from_the_earlier_moments():
+def test_kept_transformations_follow_from_the_earlier_moments():
     first = carried_out(Rounds.planned(ss.plan(NUMBERS, ROWS, **DELTA)), seed=1)
     planned = ss.plan(NUMBERS, 2 * ROWS, **DELTA)
     design = replace(planned.design, measurements=tuple(m.measurement for m in first.moments))

@@ -1,4 +1,4 @@
-"""New rows after a release: the same bits as one table with the kept views, fresh noise, and its cost said before."""
+"""New rows after a release: the bits of one table with the kept transformations, fresh noise, and its cost said before."""
 
 import json
 import stat
@@ -73,7 +73,7 @@ def test_stored_sums_are_those_of_one_table_seen_in_the_same_way(budget, people,
 
 
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
-def test_without_noise_an_update_is_the_release_of_all_rows_with_these_views(
+def test_without_noise_an_update_is_the_release_of_all_rows_with_these_transformations(
     budget, people, schema, store, key, monkeypatch
 ):
     monkeypatch.setattr(door, "_draw_noise", lambda count, _measurement: [0] * count)
@@ -127,7 +127,7 @@ def test_an_updated_release_can_be_verified_and_read(budget, people, schema, sto
     again.write(tmp_path / "out")
     found = {check.name: check for check in ss.verify(tmp_path / "out").checks}
     assert [c.name for c in found.values() if c.outcome in ("failed", "warning")] == []
-    assert "those of an earlier release" in found["views"].sentence
+    assert "those of an earlier release" in found["transformations"].sentence
     assert "not here" in found["earlier"].sentence
     assert found["reproduction"].outcome == "passed"
     loaded = ss.load(tmp_path / "out")
@@ -135,14 +135,14 @@ def test_an_updated_release_can_be_verified_and_read(budget, people, schema, sto
     assert loaded.moments == again.moments
 
 
-def test_views_that_do_not_come_from_the_earlier_moments_are_caught(people, schema, store, key, tmp_path):
+def test_transformations_that_do_not_come_from_the_earlier_moments_are_caught(people, schema, store, key, tmp_path):
     first_release(people, schema, store, key)
     again = ss.update(store, month(people, 1), key=key, seed=4, **GAUSSIAN)
     low = again.earlier[0]
     forged = replace(low, integers=tuple(-z for z in low.integers))
     replace(again, earlier=(forged, *again.earlier[1:])).write(tmp_path / "out")
     found = {check.name: check.outcome for check in ss.verify(tmp_path / "out").checks}
-    assert found["views"] == "failed"
+    assert found["transformations"] == "failed"
     replace(again, earlier=again.earlier[1:]).write(tmp_path / "out2")
     with pytest.raises(ss.ReleaseError, match="what the earlier ones did"):
         ss.load(tmp_path / "out2")
@@ -191,7 +191,7 @@ def test_earlier_moments_of_more_rows_or_of_a_budget_far_off_are_refused(updated
 
 
 def test_an_updated_release_is_close_to_the_rows(people, schema, store, key):
-    """The model learns rightly through views that were made of other rows: here of younger people."""
+    """The model learns rightly through transformations that were made of other rows: here of younger people."""
     young = people[people["age"] < 45][:600]
     ss.release(young, schema=schema, keep=store, key=key, epsilon=20.0, delta=1e-6)
     again = ss.update(store, people, key=key, seed=1, epsilon=20.0, delta=1e-6)

@@ -81,8 +81,11 @@ def test_honest_releases_pass(make, kind):
     assert all(c.sentence.endswith(".") and len(c.sentence) < 400 for c in found.checks)
 
 
-def test_views_are_replayed_exactly(make):
-    assert ss.verify(make())["views"].sentence == "Each of 3 views is exactly what follows from earlier releases."
+def test_transformations_are_replayed_exactly(make):
+    assert (
+        ss.verify(make())["transformations"].sentence
+        == "Each of 3 transformations is exactly what follows from earlier releases."
+    )
 
 
 def flip(folder):
@@ -155,7 +158,7 @@ def counts(change):
     return changed
 
 
-def swap_view(d):
+def swap_transformation(d):
     d["moments"][1]["view"]["knots"] = [[int(k) for k in np.linspace(-65536, 65536, 513)]] * 3
 
 
@@ -202,11 +205,11 @@ FORGERIES = {
         "several rows of a person", MOMENTS,
         lambda d: [m.update(rows_per_person=1) for m in d["moments"]], {"charges", "sensitivities"}),
     "a sum out of reach": ("gaussian", MOMENTS, moment(0, integers=lambda z: [10**12, *z[1:]]), {"range"}),
-    "a view": ("gaussian", MOMENTS, knots(400), {"views"}),
-    "another view": ("gaussian", MOMENTS, swap_view, {"views"}),
-    "a view under pure epsilon": (
+    "a transformation": ("gaussian", MOMENTS, knots(400), {"transformations"}),
+    "another transformation": ("gaussian", MOMENTS, swap_transformation, {"transformations"}),
+    "a transformation under pure epsilon": (
         "pure", MOMENTS, moment(0, view=lambda _: {"knots": [list(range(513))] * 3, "radius": None, "pooled": False}),
-        {"views"}),
+        {"transformations"}),
     "cosines for soft counts": ("soft counts", MOMENTS, counts(lambda m: m["view"].pop("counts")), {"sensitivities"}),
     "soft counts of nothing": ("soft counts", MOMENTS, counts(lambda m: m["view"].update(counts=1)), {"moments"}),
     "a word for a number": ("soft counts", MOMENTS, counts(lambda m: m["view"].update(counts="12")), {"moments"}),
@@ -214,8 +217,8 @@ FORGERIES = {
         "soft counts", MOMENTS, counts(lambda m: m["features"].__setitem__(0, [[[0, 1], [1, 1]]])), {"moments"}),
     "weights of soft counts": (
         "soft counts", MOMENTS, counts(lambda m: m.update(weights=[2 * w for w in m["weights"]])), {"sensitivities"}),
-    "moments that lead elsewhere": ("gaussian", MOMENTS, moment(0, integers=lambda z: [-x for x in z]), {"views"}),
-    "another start": ("subspace", MOMENTS, lambda d: d["subspace"].update(start=[[0.5] * 3] * 3), {"views"}),
+    "moments that lead elsewhere": ("gaussian", MOMENTS, moment(0, integers=lambda z: [-x for x in z]), {"transformations"}),
+    "another start": ("subspace", MOMENTS, lambda d: d["subspace"].update(start=[[0.5] * 3] * 3), {"transformations"}),
     "products out of reach": (
         "subspace", MOMENTS, lambda d: d["subspace"]["products"][0].__setitem__(0, 10**15), {"range"}),
     "an iteration without charge": ("subspace", RECEIPT, lambda d: d["charges"].pop(), {"charges"}),
@@ -272,7 +275,7 @@ def test_rows_that_cannot_be_read_leave_the_other_checks(make):
     (folder / ROWS).write_bytes(b"PAR1")
     reseal(folder)
     assert failed(folder) == {"rows"}
-    assert ss.verify(folder)["views"].outcome == "passed"
+    assert ss.verify(folder)["transformations"].outcome == "passed"
 
 
 def test_other_rows_that_contradict_the_moments_fail_unless_the_outcome_says_so(make):
@@ -307,7 +310,7 @@ def test_one_changed_row_is_not_what_the_seed_draws(make):
 def test_knots_that_differ_in_the_last_digits_are_called_close(make):
     folder = make("gaussian")
     edit(folder, MOMENTS, knots(3))
-    found = ss.verify(folder)["views"]
+    found = ss.verify(folder)["transformations"]
     assert found.outcome == "warning"
     assert "at most 3 of 65,536" in found.sentence
 

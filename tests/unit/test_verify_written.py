@@ -591,6 +591,61 @@ def test_a_folder_of_the_first_format_loads_and_answers_and_its_rows_are_not_dra
     assert found["page"].outcome == "warning"
 
 
+def claim_first_format(folder, *, file=RECEIPT, change=lambda d: None):
+    """Let a folder claim the first format, change one of its files, and make the hashes right."""
+    for name in (MOMENTS, RECEIPT):
+        edit(folder, name, lambda d: d.update({"format": 1}))
+    edit(folder, file, change)
+    reseal(folder)
+
+
+def test_keys_of_an_earlier_format_have_their_order_too(folder):
+    """Nineteen keys in any order would carry seven bytes that nobody sees."""
+    claim_first_format(folder, change=lambda d: d.update(format=d.pop("format")))
+    assert fails(folder, "form")
+    with pytest.raises(ss.ReleaseError, match="order"):
+        ss.load(folder)
+
+
+def other_knots(d):
+    knots = next(m["view"]["knots"] for m in d["moments"] if m["view"] is not None)
+    knots[0][256] += 400 if knots[0][256] < 0 else -400
+
+
+def test_a_transformation_of_an_earlier_format_is_not_refuted_and_not_passed_over(folder):
+    """The model of that time may have proposed it; a forger may have too: the verdict says that nobody can tell."""
+    claim_first_format(folder, file=MOMENTS, change=other_knots)
+    found = ss.verify(folder)
+    assert found["transformations"].outcome == "warning"
+    assert "cannot be told" in found["transformations"].sentence
+    assert "transformations" in found.unchecked
+    assert "transformations" in found.summary
+    for name in (MOMENTS, RECEIPT):
+        edit(folder, name, lambda d: d.update(format=2))
+    reseal(folder)
+    assert ss.verify(folder)["transformations"].outcome == "failed"
+
+
+FORGED = {
+    "a promise": (RECEIPT, lambda d: d.update(promise=CARRIED)),
+    "neighbours": (RECEIPT, lambda d: d.update(neighbours=CARRIED)),
+    "an outcome": (RECEIPT, lambda d: d["fit"].update(outcome=CARRIED)),
+    "a sentence": (RECEIPT, lambda d: d["charges"][0].update(in_words=CARRIED)),
+    "a key": (RECEIPT, lambda d: d.update(note=CARRIED)),
+    "no promise": (RECEIPT, lambda d: d.pop("promise")),
+    "a mechanism": (RECEIPT, lambda d: d["charges"][0].update(mechanism=CARRIED)),
+    "weights": (MOMENTS, lambda d: d["moments"][0].update(weights=[2 * w for w in d["moments"][0]["weights"]])),
+    "earlier moments that are none": (MOMENTS, lambda d: d.update(earlier="none")),
+    "a subspace that is none": (MOMENTS, lambda d: d.update(subspace=None)),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_an_earlier_format_excuses_nothing_else(name, folder):
+    claim_first_format(folder, file=FORGED[name][0], change=FORGED[name][1])
+    assert not ss.verify(folder).passed
+
+
 def test_moments_of_another_format_than_the_receipt_are_refused(folder):
     edit(folder, MOMENTS, lambda d: d.update(format=1))
     with pytest.raises(ss.ReleaseError):

@@ -13,7 +13,15 @@ from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.evaluate import LARGEST, TRUTHS, bounds, check_meaning, combine, exact, has_jumps, scales_of
 from smoothsynth.answer.language import Apply, Column, Node, averages_of, columns_of, parse
 from smoothsynth.answer.language import Number as Value
-from smoothsynth.answer.query import MOST_COLUMNS, MOST_COORDINATES, NUMBERS, Asked, around, check_smooth, column_names
+from smoothsynth.answer.query import (
+    MOST_COLUMNS,
+    MOST_COORDINATES,
+    NUMBERS,
+    Query,
+    check_smooth,
+    column_names,
+    mean_interval,
+)
 from smoothsynth.errors import PlanError
 from smoothsynth.schema import Category
 
@@ -51,12 +59,12 @@ def answer(
         raise PlanError("A question must be a text such as avg(age), or a function of the columns.")
     if columns is None or isinstance(columns, str) or not column_names(columns):
         raise PlanError('Name the columns that the function uses, as in columns=["age"].')
-    asked = Asked.of(release, columns)
-    for name in asked.names:
+    query = Query.of(release, columns)
+    for name in query.names:
         if not isinstance(release.schema.columns[name], (*NUMBERS, Category)):
             kind = release.schema.columns[name].kind
             raise PlanError(f"{name!r} is a {kind}; questions are about numbers, truth values and categories so far.")
-    return asked.smooth(question, confidence=confidence)
+    return query.smooth(question, confidence=confidence)
 
 
 def answer_text(release: Release, text: str, *, confidence: float = 0.95) -> Estimate:
@@ -80,20 +88,20 @@ def check_confidence(confidence: object) -> None:
 
 
 def between(
-    asked: Asked, tree: Node, *, confidence: float, steps: Sequence[float] = STEPS, truth: bool = False
+    query: Query, tree: Node, *, confidence: float, steps: Sequence[float] = STEPS, truth: bool = False
 ) -> Estimate:
     """Answer an expression with jumps between two smooth ones, with steps that make the interval narrowest."""
     # Test rows are blurred by what is uncertain: a step that is narrower than that would only seem to be seen.
-    scales = scales_of(tree, asked.columns_at(asked.knowledge.rows))
-    found = [_envelope(asked, tree, scales=scales, width=width, confidence=confidence) for width in steps]
+    scales = scales_of(tree, query.columns_at(query.evidence.rows))
+    found = [_envelope(query, tree, scales=scales, width=width, confidence=confidence) for width in steps]
     best = min(found, key=lambda one: one.half_width)
-    values = asked.on_rows(lambda table: exact(tree, table))
+    values = query.on_rows(lambda table: exact(tree, table))
     low, high = best.low, best.high
-    if truth and asked.partial:
+    if truth and query.partial:
         low, high = max(low, 0.0), min(high, 1.0)
     elif truth:
         # A share is a number of private rows: it is rounded outwards to one.
-        rows = asked.knowledge.release.receipt.rows
+        rows = query.evidence.release.receipt.rows
         low, high = max(math.floor(low * rows) / rows, 0.0), min(math.ceil(high * rows) / rows, 1.0)
     value = float(values.mean())
     reach = 1.0 if truth else float(np.ptp(values))
@@ -101,14 +109,14 @@ def between(
     return replace(best, value=value, low=min(low, value), high=max(high, value), note=note)
 
 
-def _envelope(asked: Asked, tree: Node, *, scales: Mapping[Node, float], width: float, confidence: float) -> Estimate:
+def _envelope(query: Query, tree: Node, *, scales: Mapping[Node, float], width: float, confidence: float) -> Estimate:
     ends = []
     for side in (0, 1):
 
         def one_side(table: Mapping[str, Array], side: int = side) -> Array:
             return bounds(tree, table, scales=scales, width=width)[side]
 
-        ends.append(asked.interval(one_side, confidence=confidence, rough=True))
+        ends.append(query.interval(one_side, confidence=confidence, rough=True))
     below, above = ends
     return Estimate(
         value=(below.value + above.value) / 2.0,
@@ -125,11 +133,11 @@ def _envelope(asked: Asked, tree: Node, *, scales: Mapping[Node, float], width: 
 
 
 def _average(release: Release, tree: Node, *, confidence: float) -> Estimate:
-    asked, inner = _asked_text(release, tree)
+    query, inner = _asked_text(release, tree)
     if has_jumps(inner):
-        return between(asked, inner, confidence=confidence, truth=_is_truth(inner))
-    found = asked.smooth(lambda table: exact(inner, table), confidence=confidence)
-    reach = _reach(inner, release.schema) if asked.partial or _is_truth(inner) else None
+        return between(query, inner, confidence=confidence, truth=_is_truth(inner))
+    found = query.smooth(lambda table: exact(inner, table), confidence=confidence)
+    reach = _reach(inner, release.schema) if query.partial or _is_truth(inner) else None
     return found if reach is None else _within(found, *reach)
 
 
@@ -146,10 +154,10 @@ def _within(found: Estimate, least: float, most: float) -> Estimate:
     return replace(found, low=low, high=high, note=VACUOUS if high - low > MOST_OF_ALL * (most - least) else found.note)
 
 
-def _asked_text(release: Release, tree: Node) -> tuple[Asked, Node]:
+def _asked_text(release: Release, tree: Node) -> tuple[Query, Node]:
     """Return the columns of an average and what is averaged of them."""
     inner = tree.arguments[0] if isinstance(tree, Apply) and tree.name == "where" else tree
-    return Asked.of(release, columns_of(tree) or release.schema.names[:1], tree=tree), inner
+    return Query.of(release, columns_of(tree) or release.schema.names[:1], tree=tree), inner
 
 
 def _linearised(release: Release, tree: Node, averages: tuple[Apply, ...], *, confidence: float) -> Estimate:
@@ -172,38 +180,38 @@ def _linearised(release: Release, tree: Node, averages: tuple[Apply, ...], *, co
         terms = (s * part.moves(points) for s, part in zip(slopes, parts, strict=True))
         return np.asarray(sum(terms, np.zeros(len(points))))
 
-    known = parts[0].asked.knowledge
-    names = {name for part in parts for name in part.asked.names}
-    columns = sorted({c for part in parts for c in part.asked.columns})
+    known = parts[0].query.evidence
+    names = {name for part in parts for name in part.query.names}
+    columns = sorted({c for part in parts for c in part.query.columns})
     if len(names) > MOST_COLUMNS or (len(names) > 1 and len(columns) > MOST_COORDINATES):
         raise PlanError(
             f"A question may use {MOST_COLUMNS} columns; this one uses more. Ask for its averages one by one."
         )
     check_smooth(known, columns, linear)
     # On the synthetic rows themselves the moves of partial averages are 0 by construction.
-    base = sum(s * part.value for s, part in zip(slopes, parts, strict=True) if not part.asked.partial)
+    base = sum(s * part.value for s, part in zip(slopes, parts, strict=True) if not part.query.partial)
     own = next(iter(names)) if len(names) == 1 else None
-    return shifted(around(known, columns, linear, value=float(base), own=own, confidence=confidence), value)
+    return shifted(mean_interval(known, columns, linear, value=float(base), own=own, confidence=confidence), value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """One average of several: its value on the synthetic rows, and the share of rows it is about."""
 
-    asked: Asked
+    query: Query
     inner: Node
     value: float
     share: float
 
     @classmethod
-    def of(cls, asked: Asked, inner: Node) -> _Part:
-        values = asked.on_rows(lambda table: exact(inner, table))
-        return cls(asked, inner, float(values.mean()), len(values) / len(asked.knowledge.points))
+    def of(cls, query: Query, inner: Node) -> _Part:
+        values = query.on_rows(lambda table: exact(inner, table))
+        return cls(query, inner, float(values.mean()), len(values) / len(query.evidence.points))
 
     def moves(self, points: Array) -> Array:
         """Return the function of all rows whose mean moves as the average does."""
-        values = self.asked.at(lambda table: exact(self.inner, table), points)
-        return (values - self.value) * self.asked.there(points) / self.share if self.asked.partial else values
+        values = self.query.at(lambda table: exact(self.inner, table), points)
+        return (values - self.value) * self.query.included(points) / self.share if self.query.partial else values
 
 
 def shifted(found: Estimate, value: float) -> Estimate:

@@ -2,9 +2,9 @@
 
 The columns that an average uses: points of the cube as values in their own units, and where all of them have one.
 
-    mean over the rows where every column has a value  =  E[f there] / E[there],     there = 1 in such rows, else 0
+    mean over the rows where every column has a value  =  E[f included] / E[included],     included = 1 in such rows, else 0
 
-A missing number is the mark 1 beside a value at the centre; a missing level is a row with no level.
+A missing number is the indicator 1 beside a value at the centre; a missing level is a row with no level.
 
 Questions about levels and missing values: what they mean for the columns of a schema.
 
@@ -80,7 +80,7 @@ class Used:
         """Return points of the cube in units of the columns, whole numbers not rounded: a line through them stays smooth."""
         return {name: self._values(name, points[:, self.coordinates(name)]) for name in self.names}
 
-    def there(self, points: Array) -> Array:
+    def included(self, points: Array) -> Array:
         """Return 1 for points where every column has a value, else 0."""
         found = np.ones(len(points))
         for name in self._needed:
@@ -89,14 +89,14 @@ class Used:
 
     def of_table(self, table: pa.Table) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
         """Return the columns of rows in their own units, and which rows have a value in every column."""
-        found, there = {}, np.ones(table.num_rows, dtype=bool)
+        found, included = {}, np.ones(table.num_rows, dtype=bool)
         for name in self.names:
             cells = table[name].combine_chunks()
             absent = np.asarray(cells.is_null())
             found[name] = self._cells(name, cells, absent)
             if name not in self.only_missing:
-                there &= ~absent
-        return found, there
+                included &= ~absent
+        return found, included
 
     def _values(self, name: str, own: Array) -> NDArray[Any]:
         column = self.schema.columns[name]
@@ -154,14 +154,14 @@ def settle(node: Node, schema: Schema) -> Node:
 
 def only_missing(node: Node) -> frozenset[str]:
     """Return the columns of which a question asks only whether they are missing; refuse one that is used otherwise too."""
-    asked = {one.arguments[0] for one in walk(node) if isinstance(one, Apply) and one.name == "is null"}
+    tested = {one.arguments[0] for one in walk(node) if isinstance(one, Apply) and one.name == "is null"}
     used = set(_used(node))
-    for column in asked & used:
+    for column in tested & used:
         raise PlanError(
             f"In one average a column is averaged, and rows without it are left out, or asked for with is null; "
             f"{_name(column)!r} is both. Write two averages."
         )
-    return frozenset(map(_name, asked))
+    return frozenset(map(_name, tested))
 
 
 def levels_of(node: Node) -> dict[str, frozenset[int]]:

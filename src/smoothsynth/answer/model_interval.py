@@ -1,4 +1,4 @@
-"""The interval around the mean of a function of a few columns (docs/proofs/answers.md).
+"""The model-based interval of the mean of a function of a few columns (docs/proofs/answers.md).
 
 For every choice of c, with phi the measured features, b their private and bhat their released means,
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.answer.evidence import Knowledge, Seen
+    from smoothsynth.answer.evidence import DesignMatrix, Evidence
 
     Array = NDArray[np.float64]
 
 
 # How far the private mean of an unmeasured function may be off, in its standard deviations: for one column or a product
 # of two, RELATIVE times what is left open of it; for higher products of two and of three, JOINT times how wrong the model
-# was about the lengths of rows, or UNKNOWN if those were not measured; for what is left, half of that. All within limits.
+# was about row norms, or UNKNOWN if those were not measured; for what is left, half of that. All within limits.
 RELATIVE, JOINT, UNKNOWN, LEAST, MOST = 0.8, 3.0, 0.4, 0.1, 1.0
-# Lengths that are as expected do not show that nothing else is strange: rows on rings have them too.
+# Row norms that are as expected do not show that the model fits in all else: rows on rings have them too.
 LEAST_JOINT = 0.3
 # The same for what is left of functions with jumps: of fine structure, such as values that many rows share, nothing is known.
 OF_ROUGH = 0.8
-# Where waves of two columns were measured: so many times as strange as these may their other functions be.
-STRANGE = 2.0
+# Where Fourier moments of a pair were measured: so many times their misfit may be that of other functions of the pair.
+PAIR_MISFIT = 2.0
 # Polynomials of one column, and those whose products stand for pairs and triples (of more than three columns: one each).
 DEGREES, PAIR_DEGREES, TRIPLE_DEGREES, OPEN_DEGREES = 5, 3, 2, 3
 # Triples of coordinates of three columns that are looked at; categories of many levels have more.
@@ -50,20 +50,23 @@ _NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
-    """Orthonormal functions of some columns on the test rows, how uncertain each is, and what was measured in them."""
+class OrthonormalBasis:
+    """Orthonormal functions of some columns on the test rows, their prior scales, and measured features in them."""
 
     functions: Array
     scales: Array
-    seen: Seen
+    design: DesignMatrix
     along: Array
     across: Array
     rest: float
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Standard deviations of the three uncertain parts, and the known shift; `noise` has the part of a gap not believed."""
+class Components:
+    """Standard deviations of noise, approximation error and sampling, and the residual shift `fit`.
+
+    `noise` includes what shrinkage takes from the shift.
+    """
 
     noise: float
     unseen: float
@@ -71,40 +74,40 @@ class Parts:
     fit: float
 
     def deviation(self) -> float:
-        """Return the standard deviation of all parts together."""
+        """Return the standard deviation of their sum."""
         return math.hypot(self.noise, self.unseen, self.sampling)
 
 
-def frame_of(knowledge: Knowledge, columns: Sequence[int]) -> Frame:
-    """Return the frame of some columns, made once for each set of them."""
+def basis_of(evidence: Evidence, columns: Sequence[int]) -> OrthonormalBasis:
+    """Return the orthonormal basis of some columns, made once for each set of them."""
     key = tuple(columns)
-    if key not in knowledge.frames:
-        drop_oldest(knowledge.frames, MOST_SETS)
-        knowledge.frames[key] = _frame(knowledge, columns)
-    found: Frame = knowledge.frames[key]
+    if key not in evidence.bases:
+        drop_oldest(evidence.bases, MOST_SETS)
+        evidence.bases[key] = _basis(evidence, columns)
+    found: OrthonormalBasis = evidence.bases[key]
     return found
 
 
-def parts_of(frame: Frame, values: Array, *, synthetic_rows: int, rough: bool = False) -> Parts:
-    """Split the uncertainty of the mean of a function, given at the test rows, into its parts."""
-    count, seen, others = len(values), frame.seen, (OF_ROUGH if rough else frame.rest) ** 2
+def components_of(basis: OrthonormalBasis, values: Array, *, synthetic_rows: int, rough: bool = False) -> Components:
+    """Split the uncertainty of the mean of a function, given at the test rows, into its components."""
+    count, design, others = len(values), basis.design, (OF_ROUGH if rough else basis.rest) ** 2
     centred = values - values.mean()
-    own = frame.functions.T @ centred / count
-    rest = centred - frame.functions @ own
-    squared = frame.scales**2
-    gram = frame.along.T @ (squared[:, None] * frame.along) + others * frame.across.T @ frame.across / count
-    gram[np.diag_indices_from(gram)] += seen.variances + 1e-18
-    right = frame.along.T @ (squared * own) + others * frame.across.T @ rest / count
+    own = basis.functions.T @ centred / count
+    rest = centred - basis.functions @ own
+    squared = basis.scales**2
+    gram = basis.along.T @ (squared[:, None] * basis.along) + others * basis.across.T @ basis.across / count
+    gram[np.diag_indices_from(gram)] += design.variances + 1e-18
+    right = basis.along.T @ (squared * own) + others * basis.across.T @ rest / count
     weights = np.linalg.solve(gram, right) if len(right) else right
-    left, left_rest = own - frame.along @ weights, rest - frame.across @ weights
+    left, left_rest = own - basis.along @ weights, rest - basis.across @ weights
     unseen = float(squared @ left**2 + others * np.mean(left_rest**2))
-    noise = float(weights**2 @ seen.variances)
-    gap = float(weights @ seen.gaps)
-    # Of a gap no larger than its noise nothing is believed (the positive part of James and Stein), but all is doubted.
-    fit = gap * (1.0 - noise / gap**2) if gap**2 > noise else 0.0
-    noise += (gap - fit) ** 2
+    noise = float(weights**2 @ design.variances)
+    residual = float(weights @ design.residuals)
+    # The shift is the positive-part James-Stein estimate of the residual; what it takes away counts as noise.
+    fit = residual * (1.0 - noise / residual**2) if residual**2 > noise else 0.0
+    noise += (residual - fit) ** 2
     sampling = float(left @ left + np.mean(left_rest**2)) / synthetic_rows
-    return Parts(math.sqrt(noise), math.sqrt(unseen), math.sqrt(sampling), fit)
+    return Components(math.sqrt(noise), math.sqrt(unseen), math.sqrt(sampling), fit)
 
 
 def quantile(confidence: float) -> float:
@@ -117,20 +120,20 @@ def heavy_quantile(confidence: float) -> float:
     return max(quantile(confidence), -math.log1p(-confidence) / math.sqrt(2.0))
 
 
-def _frame(knowledge: Knowledge, columns: Sequence[int]) -> Frame:
-    owners = knowledge.release.schema.owners
+def _basis(evidence: Evidence, columns: Sequence[int]) -> OrthonormalBasis:
+    owners = evidence.release.schema.owners
     several = len({owners[c][0] for c in columns})
-    polynomials = {c: _polynomials(knowledge, c) for c in columns}
+    polynomials = {c: _polynomials(evidence, c) for c in columns}
     functions = [p for c in columns for p in polynomials[c].T]
-    scales = [max(LEAST, RELATIVE * open_shape(knowledge, c)) for c in columns for _ in polynomials[c].T]
-    degrees, joint = PAIR_DEGREES if several <= 3 else 1, joint_scale(knowledge)
+    scales = [max(LEAST, RELATIVE * open_shape(evidence, c)) for c in columns for _ in polynomials[c].T]
+    degrees, joint = PAIR_DEGREES if several <= 3 else 1, joint_scale(evidence)
     # Products of coordinates of one column are no new functions: of levels at most one is 1, a missing value is 0.
     apart = [(a, b) for a, b in itertools.combinations(columns, 2) if owners[a][0] != owners[b][0]]
     for a, b in apart:
         products = _products(polynomials[a][:, :degrees], polynomials[b][:, :degrees])
         functions += products
-        scales.append(max(LEAST, RELATIVE * open_pair(knowledge, a, b)))
-        scales += [pair_scale(knowledge, a, b)] * (len(products) - 1)
+        scales.append(max(LEAST, RELATIVE * open_pair(evidence, a, b)))
+        scales += [pair_scale(evidence, a, b)] * (len(products) - 1)
     if several == 3:
         triples = [t for t in itertools.combinations(columns, 3) if len({owners[c][0] for c in t}) == 3]
         for triple in triples[:MOST_TRIPLES]:
@@ -138,41 +141,43 @@ def _frame(knowledge: Knowledge, columns: Sequence[int]) -> Frame:
             products = _products(of_two, polynomials[triple[2]][:, :TRIPLE_DEGREES])
             functions += products
             scales += [joint] * len(products)
-    basis, seen = orthonormal(np.stack(functions, axis=1)), knowledge.seen(columns)
-    along = basis.T @ seen.matrix / len(basis)
-    return Frame(basis, np.array(scales), seen, along, seen.matrix - basis @ along, max(LEAST, joint / 2.0))
+    basis, design = orthonormal(np.stack(functions, axis=1)), evidence.design(columns)
+    along = basis.T @ design.matrix / len(basis)
+    return OrthonormalBasis(
+        basis, np.array(scales), design, along, design.matrix - basis @ along, max(LEAST, joint / 2.0)
+    )
 
 
-def joint_scale(knowledge: Knowledge) -> float:
+def joint_scale(evidence: Evidence) -> float:
     """Return how uncertain unmeasured functions of several columns are, in standard deviations."""
-    return UNKNOWN if knowledge.surprise is None else min(MOST, max(LEAST_JOINT, JOINT * knowledge.surprise))
+    return UNKNOWN if evidence.joint_misfit is None else min(MOST, max(LEAST_JOINT, JOINT * evidence.joint_misfit))
 
 
-def pair_scale(knowledge: Knowledge, first: int, second: int) -> float:
-    """Return the same for functions of two columns: by how strange their waves are, if those were measured."""
-    strange = knowledge.strangeness.get(frozenset((first, second)))
-    return joint_scale(knowledge) if strange is None else min(MOST, max(LEAST, STRANGE * strange))
+def pair_scale(evidence: Evidence, first: int, second: int) -> float:
+    """Return the same for functions of two columns: by the copula misfit, if Fourier moments of the pair were measured."""
+    misfit = evidence.pair_misfit.get(frozenset((first, second)))
+    return joint_scale(evidence) if misfit is None else min(MOST, max(LEAST, PAIR_MISFIT * misfit))
 
 
-def open_shape(knowledge: Knowledge, column: int) -> float:
+def open_shape(evidence: Evidence, column: int) -> float:
     """Return how far the low polynomials of a column are known, in standard deviations: 0 exactly, VAGUE not at all."""
     key = ("shape", (column,))
-    if key not in knowledge.kept:
-        seen = knowledge.seen((column,))
-        left = posterior_deviations(seen.matrix, seen.variances, _polynomials(knowledge, column)[:, :OPEN_DEGREES])
-        knowledge.kept[key] = float(np.sqrt(np.mean(left**2)))
-    return float(knowledge.kept[key])
+    if key not in evidence.kept:
+        design = evidence.design((column,))
+        left = posterior_deviations(design.matrix, design.variances, _polynomials(evidence, column)[:, :OPEN_DEGREES])
+        evidence.kept[key] = float(np.sqrt(np.mean(left**2)))
+    return float(evidence.kept[key])
 
 
-def open_pair(knowledge: Knowledge, first: int, second: int) -> float:
+def open_pair(evidence: Evidence, first: int, second: int) -> float:
     """Return how far the product of two columns is known beyond what each of them tells, in standard deviations."""
     key = ("pair", (first, second))
-    if key not in knowledge.kept:
-        one, other = _polynomials(knowledge, first), _polynomials(knowledge, second)
+    if key not in evidence.kept:
+        one, other = _polynomials(evidence, first), _polynomials(evidence, second)
         basis = orthonormal(np.column_stack([one, other, one[:, 0] * other[:, 0]]))
-        seen = knowledge.seen((first, second))
-        knowledge.kept[key] = float(posterior_deviations(seen.matrix, seen.variances, basis[:, -1:])[0])
-    return float(knowledge.kept[key])
+        design = evidence.design((first, second))
+        evidence.kept[key] = float(posterior_deviations(design.matrix, design.variances, basis[:, -1:])[0])
+    return float(evidence.kept[key])
 
 
 def orthonormal(functions: Array) -> Array:
@@ -187,14 +192,14 @@ def orthonormal(functions: Array) -> Array:
     return np.asarray(basis)
 
 
-def _polynomials(knowledge: Knowledge, column: int) -> Array:
+def _polynomials(evidence: Evidence, column: int) -> Array:
     key = ("polynomials", (column,))
-    if key not in knowledge.kept:
-        table = Chebyshev().factors(knowledge.rows[:, [column]])
-        # A level or a mark is 0 or 1, so every function of it is a straight line.
-        degrees = DEGREES if knowledge.release.schema.roles[column] == "value" else 1
-        knowledge.kept[key] = orthonormal(np.stack([table.of(0, k) for k in range(1, degrees + 1)], axis=1))
-    return np.asarray(knowledge.kept[key])
+    if key not in evidence.kept:
+        table = Chebyshev().factors(evidence.rows[:, [column]])
+        # An indicator is 0 or 1, so every function of it is a straight line.
+        degrees = DEGREES if evidence.release.schema.roles[column] == "value" else 1
+        evidence.kept[key] = orthonormal(np.stack([table.of(0, k) for k in range(1, degrees + 1)], axis=1))
+    return np.asarray(evidence.kept[key])
 
 
 def _products(first: Array, second: Array) -> list[Array]:

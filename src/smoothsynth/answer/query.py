@@ -1,8 +1,6 @@
-"""A query on some columns, and the narrower of its intervals.
+"""A query on some columns, and the narrower of its two intervals: model-based or worst-case.
 
-The interval around the mean of a function over the rows, or over some of them: the narrower of the two that there are.
-
-Some columns of a release, ready for functions of them: at synthetic rows, at points of the cube, and where rows count.
+A query is the mean of a function of these columns, over all rows or over those that have values and fit a condition.
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ import numpy as np
 from smoothsynth.answer.columns import Used, levels_of, only_missing, rough_column
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.evaluate import LARGEST, exact, has_jumps
-from smoothsynth.answer.evidence import knowledge_of
+from smoothsynth.answer.evidence import evidence_of
 from smoothsynth.answer.language import Apply, Node
-from smoothsynth.answer.model_interval import frame_of, heavy_quantile, parts_of, quantile
-from smoothsynth.answer.worst_case_interval import bounded_at, bounded_ratio
+from smoothsynth.answer.model_interval import basis_of, components_of, heavy_quantile, quantile
+from smoothsynth.answer.worst_case_interval import worst_case_of_column, worst_case_ratio
 from smoothsynth.errors import PlanError, one_line
 from smoothsynth.schema import Boolean, Category, Integer, Number
 from smoothsynth.schema.valued import from_unit
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.answer.evidence import Knowledge
+    from smoothsynth.answer.evidence import Evidence
     from smoothsynth.pipeline.release import Release
 
     Array = NDArray[np.float64]
@@ -43,14 +41,14 @@ _MOST_UNCERTAIN = 0.9
 FEW_ROWS = "The share of rows that this is about is itself uncertain: take the interval as a rough one."
 
 
-def noise_quantile(knowledge: Knowledge, confidence: float) -> float:
+def noise_quantile(evidence: Evidence, confidence: float) -> float:
     """Return how many deviations noise stays within: that of Laplace noise where some of the release has it."""
-    gaussian = all(noisy.measurement.mechanism == "discrete gaussian" for noisy in knowledge.release.moments)
+    gaussian = all(noisy.measurement.mechanism == "discrete gaussian" for noisy in evidence.release.moments)
     return quantile(confidence) if gaussian else heavy_quantile(confidence)
 
 
-def around(
-    knowledge: Knowledge,
+def mean_interval(
+    evidence: Evidence,
     columns: Sequence[int],
     function: OfPoints,
     *,
@@ -59,10 +57,10 @@ def around(
     confidence: float,
     rough: bool = False,
 ) -> Estimate:
-    """Return the interval of the mean over all rows; `own` is the column, if the function is one of a single column."""
-    sure = None if own is None else bounded_at(knowledge, own, function, confidence=confidence)
+    """Return the interval of the mean over all rows; `own` is the column of a function of one."""
+    sure = None if own is None else worst_case_of_column(evidence, own, function, confidence=confidence)
     if sure is None or not sure.settled:
-        found = _estimated(knowledge, columns, function, value=value, confidence=confidence, rough=rough)
+        found = _estimated(evidence, columns, function, value=value, confidence=confidence, rough=rough)
         # A constant has no width either way, but for the last bits; of two equal intervals the proved one is said.
         most = math.hypot(found.noise, found.unseen, found.sampling) + 1e-12 * (1.0 + abs(value))
         if sure is None or sure.noise + sure.unseen > most:
@@ -81,11 +79,11 @@ def around(
     )
 
 
-def around_part(
-    knowledge: Knowledge,
+def conditional_mean_interval(
+    evidence: Evidence,
     columns: Sequence[int],
     function: OfPoints,
-    there: OfPoints,
+    included: OfPoints,
     *,
     value: float,
     share: float,
@@ -93,11 +91,11 @@ def around_part(
     confidence: float,
     rough: bool = False,
 ) -> Estimate:
-    """Return the interval of the mean over the rows that are there, a share of all, on which it is `value`."""
-    sure = None if own is None else bounded_ratio(knowledge, own, function, there, confidence=confidence)
+    """Return the interval of the mean over the included rows, a share of all, on which it is `value`."""
+    sure = None if own is None else worst_case_ratio(evidence, own, function, included, confidence=confidence)
     if sure is None or not sure.settled:
         found = _linear(
-            knowledge, columns, function, there, value=value, share=share, confidence=confidence, rough=rough
+            evidence, columns, function, included, value=value, share=share, confidence=confidence, rough=rough
         )
         if sure is None or sure.high - sure.low > found.high - found.low:
             return found
@@ -106,26 +104,26 @@ def around_part(
 
 
 def _linear(
-    knowledge: Knowledge,
+    evidence: Evidence,
     columns: Sequence[int],
     function: OfPoints,
-    there: OfPoints,
+    included: OfPoints,
     *,
     value: float,
     share: float,
     confidence: float,
     rough: bool,
 ) -> Estimate:
-    """Return the estimated interval of a mean over some rows.
+    """Return the model-based interval of a mean over some rows.
 
-    To first order it moves like the mean of  (f - value) there / share;  the uncertainty of the share widens that.
+    To first order it moves like the mean of  (f - value) included / share;  the uncertainty of the share widens that.
     """
 
     def moves(points: Array) -> Array:
-        return (function(points) - value) * there(points) / share
+        return (function(points) - value) * included(points) / share
 
-    found = _estimated(knowledge, columns, moves, value=0.0, confidence=confidence, rough=rough)
-    group = _estimated(knowledge, columns, lambda p: there(p) / share, value=1.0, confidence=confidence, rough=rough)
+    found = _estimated(evidence, columns, moves, value=0.0, confidence=confidence, rough=rough)
+    group = _estimated(evidence, columns, lambda p: included(p) / share, value=1.0, confidence=confidence, rough=rough)
     uncertain = min(group.half_width, _MOST_UNCERTAIN)
     wider = 1.0 / (1.0 - uncertain)
     return replace(
@@ -143,11 +141,11 @@ def _linear(
 
 
 def _estimated(
-    knowledge: Knowledge, columns: Sequence[int], function: OfPoints, *, value: float, confidence: float, rough: bool
+    evidence: Evidence, columns: Sequence[int], function: OfPoints, *, value: float, confidence: float, rough: bool
 ) -> Estimate:
-    values = function(knowledge.rows)
-    parts = parts_of(frame_of(knowledge, columns), values, synthetic_rows=len(knowledge.points), rough=rough)
-    q, heavy = quantile(confidence), noise_quantile(knowledge, confidence)
+    values = function(evidence.rows)
+    parts = components_of(basis_of(evidence, columns), values, synthetic_rows=len(evidence.points), rough=rough)
+    q, heavy = quantile(confidence), noise_quantile(evidence, confidence)
     noise, unseen, sampling = heavy * parts.noise, q * parts.unseen, q * parts.sampling
     half = math.hypot(noise, unseen, sampling)
     low, high = min(value + parts.fit - half, value), max(value + parts.fit + half, value)
@@ -161,19 +159,19 @@ NUMBERS = (Number, Integer, Boolean)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """Some columns of a release, ready for functions of them; rows count where all have a value and `given` holds.
+class Query:
+    """Some columns of a release, ready for functions of them; rows count where all have a value and `condition` holds.
 
-    `columns` are the coordinates that an estimated interval looks at.
+    `columns` are the coordinates that a model-based interval uses.
     """
 
-    knowledge: Knowledge
+    evidence: Evidence
     used: Used
     columns: tuple[int, ...]
-    given: Function | None = None
+    condition: Function | None = None
 
     @classmethod
-    def of(cls, release: Release, names: Sequence[str], *, tree: Node | None = None) -> Asked:
+    def of(cls, release: Release, names: Sequence[str], *, tree: Node | None = None) -> Query:
         """Look the columns up; a question that was written as text is given as its `tree`."""
         names = column_names(names)
         missing = frozenset() if tree is None else only_missing(tree)
@@ -181,17 +179,17 @@ class Asked:
         if len(used.names) > MOST_COLUMNS:
             raise PlanError(f"A question may use {MOST_COLUMNS} columns; this one uses {len(used.names)}.")
         named = None if tree is None or len(used.names) == 1 else levels_of(tree)
-        return cls(knowledge_of(release), used, coordinates(used, named), None if tree is None else condition(tree))
+        return cls(evidence_of(release), used, coordinates(used, named), None if tree is None else condition_of(tree))
 
     @classmethod
-    def of_numbers(cls, release: Release, names: Sequence[str]) -> Asked:
+    def of_numbers(cls, release: Release, names: Sequence[str]) -> Query:
         """Look columns up that must hold numbers or truth values."""
-        asked = cls.of(release, names)
-        for name in asked.names:
+        query = cls.of(release, names)
+        for name in query.names:
             if not isinstance(release.schema.columns[name], NUMBERS):
                 kind = release.schema.columns[name].kind
                 raise PlanError(f"This statistic is one of numbers and truth values; {name!r} is a {kind}.")
-        return asked
+        return query
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -201,27 +199,35 @@ class Asked:
     @property
     def partial(self) -> bool:
         """Whether some rows may be left out."""
-        return self.used.partial or self.given is not None
+        return self.used.partial or self.condition is not None
 
     def smooth(self, function: Function, *, confidence: float) -> Estimate:
         """Answer a smooth function, or say that it is not smooth."""
-        check_smooth(self.knowledge, self.columns, lambda points: self.at(function, points))
+        check_smooth(self.evidence, self.columns, lambda points: self.at(function, points))
         return self.interval(function, confidence=confidence)
 
     def interval(self, function: Function, *, confidence: float, rough: bool = False) -> Estimate:
-        """Put the narrower of the estimated and the bounded interval around the mean of a function."""
+        """Put the narrower of the model-based and the worst-case interval around the mean of a function."""
         own = self.names[0] if len(self.names) == 1 else None
         values = self.on_rows(function)
 
         def at(points: Array) -> Array:
             return self.at(function, points)
 
-        value, known = float(values.mean()), self.knowledge
+        value, known = float(values.mean()), self.evidence
         if not self.partial:
-            return around(known, self.columns, at, value=value, own=own, confidence=confidence, rough=rough)
+            return mean_interval(known, self.columns, at, value=value, own=own, confidence=confidence, rough=rough)
         share = len(values) / len(known.points)
-        return around_part(
-            known, self.columns, at, self.there, value=value, share=share, own=own, confidence=confidence, rough=rough
+        return conditional_mean_interval(
+            known,
+            self.columns,
+            at,
+            self.included,
+            value=value,
+            share=share,
+            own=own,
+            confidence=confidence,
+            rough=rough,
         )
 
     def on_rows(self, function: Function) -> Array:
@@ -231,23 +237,23 @@ class Asked:
 
     def columns_of_rows(self) -> dict[str, Array]:
         """Return the synthetic columns in their own units, of the rows that count."""
-        table, there = self.used.of_table(self.knowledge.release.table)
-        if self.given is not None:
-            there = there & (np.broadcast_to(self.given(table), there.shape) > 0.5)
-        if not there.any():
+        table, included = self.used.of_table(self.evidence.release.table)
+        if self.condition is not None:
+            included = included & (np.broadcast_to(self.condition(table), included.shape) > 0.5)
+        if not included.any():
             raise PlanError(
                 "No synthetic row has these values, so there is nothing to average: the group is too small."
             )
-        return table if there.all() else {name: values[there] for name, values in table.items()}
+        return table if included.all() else {name: values[included] for name, values in table.items()}
 
     def at(self, function: Function, points: Array) -> Array:
         """Return a function at points of the cube."""
         return checked(function(self.columns_at(points)), len(points), truth=self.discrete)
 
-    def there(self, points: Array) -> Array:
+    def included(self, points: Array) -> Array:
         """Return 1 for points that count, else 0."""
-        found = self.used.there(points)
-        return found if self.given is None else found * self.given(self.columns_at(points))
+        found = self.used.included(points)
+        return found if self.condition is None else found * self.condition(self.columns_at(points))
 
     def columns_at(self, points: Array) -> dict[str, Array]:
         """Return points of the cube as columns in their own units."""
@@ -256,7 +262,7 @@ class Asked:
     @property
     def discrete(self) -> bool:
         """Whether all columns are categories, of which no function jumps."""
-        schema = self.knowledge.release.schema
+        schema = self.evidence.release.schema
         return all(isinstance(schema.columns[name], Category) for name in self.names)
 
 
@@ -283,24 +289,24 @@ def coordinates(used: Used, named: Mapping[str, frozenset[int]] | None) -> tuple
     return tuple(found)
 
 
-def condition(tree: Node) -> Function | None:
+def condition_of(tree: Node) -> Function | None:
     """Return the condition after `where`, a function of a table, if there is one."""
     if not (isinstance(tree, Apply) and tree.name == "where"):
         return None
-    given = tree.arguments[1]
-    if has_jumps(given):
+    condition = tree.arguments[1]
+    if has_jumps(condition):
         raise PlanError(
             "The condition after where must be about levels and missing values. For a number write a quotient, such as "
             "avg(case when age > 50 then cost else 0 end) / avg(age > 50)."
         )
-    return lambda table: exact(given, table)
+    return lambda table: exact(condition, table)
 
 
-def check_smooth(knowledge: Knowledge, columns: Sequence[int], function: Callable[[Array], Array]) -> None:
+def check_smooth(evidence: Evidence, columns: Sequence[int], function: Callable[[Array], Array]) -> None:
     """Refuse a function of points that is not smooth in a number."""
-    schema = knowledge.release.schema
+    schema = evidence.release.schema
     values = [c for c in columns if schema.roles[c] == "value"]
-    rough = rough_column(function, knowledge.rows, values)
+    rough = rough_column(function, evidence.rows, values)
     if rough is not None:
         name = schema.coordinates[rough]
         raise PlanError(

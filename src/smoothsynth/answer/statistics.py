@@ -16,7 +16,7 @@ import numpy as np
 from smoothsynth.answer.answer import MOST_OF_ALL, VACUOUS, between, check_confidence, shifted
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.language import Apply, Column, Number
-from smoothsynth.answer.query import Asked, column_names, in_units
+from smoothsynth.answer.query import Query, column_names, in_units
 from smoothsynth.errors import PlanError, one_line
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Regression:
 def mean(release: Release, column: str, *, confidence: float = 0.95) -> Estimate:
     """Return the mean of a column."""
     check_confidence(confidence)
-    return Asked.of_numbers(release, [column]).interval(lambda table: table[column], confidence=confidence)
+    return Query.of_numbers(release, [column]).interval(lambda table: table[column], confidence=confidence)
 
 
 def covariance(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
@@ -73,13 +73,13 @@ def covariance(release: Release, first: str, second: str, *, confidence: float =
     influence: (a - mean a)(b - mean b) - covariance
     """
     check_confidence(confidence)
-    asked = Asked.of_numbers(release, [first, second])
-    a, b = (_moments(asked, name) for name in (first, second))
+    query = Query.of_numbers(release, [first, second])
+    a, b = (_moments(query, name) for name in (first, second))
 
     def influence(table: Table) -> Array:
         return (table[first] - a.mean) * (table[second] - b.mean)
 
-    return _of_influence(asked, influence, asked.on_rows(influence).mean(), confidence=confidence)
+    return _of_influence(query, influence, query.on_rows(influence).mean(), confidence=confidence)
 
 
 def correlation(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
@@ -88,19 +88,19 @@ def correlation(release: Release, first: str, second: str, *, confidence: float 
     influence: u v - r (u^2 + v^2) / 2,   u and v the standardised columns
     """
     check_confidence(confidence)
-    asked = Asked.of_numbers(release, [first, second])
-    a, b = (_moments(asked, name) for name in (first, second))
+    query = Query.of_numbers(release, [first, second])
+    a, b = (_moments(query, name) for name in (first, second))
 
     def product(table: Table) -> Array:
         return (table[first] - a.mean) * (table[second] - b.mean) / (a.spread * b.spread)
 
-    r = float(asked.on_rows(product).mean())
+    r = float(query.on_rows(product).mean())
 
     def influence(table: Table) -> Array:
         u, v = (table[first] - a.mean) / a.spread, (table[second] - b.mean) / b.spread
         return u * v - r * (u**2 + v**2) / 2.0
 
-    found = _of_influence(asked, influence, r, confidence=confidence)
+    found = _of_influence(query, influence, r, confidence=confidence)
     low, high = max(found.low, -1.0), min(found.high, 1.0)
     return replace(found, low=low, high=high, note=VACUOUS if high - low > 2.0 * MOST_OF_ALL else "")
 
@@ -114,14 +114,14 @@ def regress(release: Release, target: str, *, on: Sequence[str], confidence: flo
     names = column_names([on] if isinstance(on, str) else on)
     if not names or target in names:
         raise PlanError(f"Regress {target!r} on at least one other column, as in regress('y', on=['x']).")
-    asked = Asked.of_numbers(release, [target, *names])
-    moments = {name: _moments(asked, name) for name in names}
+    query = Query.of_numbers(release, [target, *names])
+    moments = {name: _moments(query, name) for name in names}
 
     def design(table: Table) -> Array:
         columns = [(table[name] - moments[name].mean) / moments[name].spread for name in names]
         return np.stack(np.broadcast_arrays(np.ones(()), *columns), axis=-1)
 
-    rows = asked.columns_of_rows()
+    rows = query.columns_of_rows()
     x, y = design(rows), rows[target]
     gram = x.T @ x / len(x)
     if np.linalg.cond(gram) > 1e10:
@@ -137,7 +137,7 @@ def regress(release: Release, target: str, *, on: Sequence[str], confidence: flo
             seen = design(table)
             return (seen @ (inverse @ row)) * (table[target] - seen @ beta)
 
-        return _of_influence(asked, influence, float(row @ beta), confidence=confidence)
+        return _of_influence(query, influence, float(row @ beta), confidence=confidence)
 
     found = [coefficient(row) for row in back]
     return Regression(target, found[0], dict(zip(names, found[1:], strict=True)))
@@ -148,7 +148,7 @@ def histogram(
 ) -> tuple[Bin, ...]:
     """Return the shares of rows in bins: `bins` equal ones over the public range, or between the given edges."""
     check_confidence(confidence)
-    asked = Asked.of_numbers(release, [column])
+    query = Query.of_numbers(release, [column])
     edges = _edges(release, column, bins)
     shares = []
     for i, (lower, upper) in enumerate(itertools.pairwise(edges)):
@@ -156,7 +156,7 @@ def histogram(
         inside = Apply(
             "and", (Apply(">=", (Column(column), Number(lower))), Apply(last, (Column(column), Number(upper))))
         )
-        shares.append(Bin(lower, upper, between(asked, inside, confidence=confidence, truth=True)))
+        shares.append(Bin(lower, upper, between(query, inside, confidence=confidence, truth=True)))
     return tuple(shares)
 
 
@@ -168,8 +168,8 @@ def quantile(release: Release, column: str, q: float, *, confidence: float = 0.9
     check_confidence(confidence)
     if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0.0 < q < 1.0:
         raise PlanError("A quantile is asked for by a number between 0 and 1, such as 0.5 for the median.")
-    asked = Asked.of_numbers(release, [column])
-    values = asked.on_rows(lambda table: table[column])
+    query = Query.of_numbers(release, [column])
+    values = query.on_rows(lambda table: table[column])
     ends = _ends(release, column)
     even, own = np.linspace(*ends, _PLACES), np.quantile(values, np.linspace(0.01, 0.99, _PLACES))
     places: list[float] = np.unique(np.concatenate([even, own])).tolist()
@@ -178,7 +178,7 @@ def quantile(release: Release, column: str, q: float, *, confidence: float = 0.9
     def share(place: float) -> Estimate:
         if place not in found:
             below: Node = Apply("<=", (Column(column), Number(place)))
-            found[place] = between(asked, below, confidence=confidence, steps=_QUANTILE_STEPS, truth=True)
+            found[place] = between(query, below, confidence=confidence, steps=_QUANTILE_STEPS, truth=True)
         return found[place]
 
     first = _first(places, lambda place: share(place).high >= q)
@@ -219,16 +219,16 @@ class _Moments:
     spread: float
 
 
-def _moments(asked: Asked, name: str) -> _Moments:
-    values = asked.on_rows(lambda table: table[name])
+def _moments(query: Query, name: str) -> _Moments:
+    values = query.on_rows(lambda table: table[name])
     spread = float(values.std())
     if spread <= 0.0:
         raise PlanError(f"Column {name!r} does not vary in the synthetic rows, so this statistic does not exist.")
     return _Moments(float(values.mean()), spread)
 
 
-def _of_influence(asked: Asked, influence: Callable[[Table], Array], value: float, *, confidence: float) -> Estimate:
-    return shifted(asked.interval(influence, confidence=confidence), float(value))
+def _of_influence(query: Query, influence: Callable[[Table], Array], value: float, *, confidence: float) -> Estimate:
+    return shifted(query.interval(influence, confidence=confidence), float(value))
 
 
 def _ends(release: Release, column: str) -> tuple[float, float]:

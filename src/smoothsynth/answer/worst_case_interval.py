@@ -1,15 +1,15 @@
-"""Intervals that hold for every distribution.
+"""Worst-case (distribution-free) intervals: they hold for every table.
 
-An interval that holds for every table: for a function of one column, from the noise and the size of what is unseen.
+For a function of one column, from the noise and the size of the approximation error:
 
     private mean of f  =  c . bhat - c . (bhat - b) + private mean of g,   g = f - c . phi,   min g <= its mean <= max g
 
 for every choice of c (docs/proofs/answers.md); nothing is assumed of the private rows but that they keep to their bounds.
 A category is a column like another: its features are its levels, and a function of it is a sum of them.
 
-An interval that holds for every table, for the mean of a function of one column over the rows where it has a value.
+For the mean of a function of one column over the rows where it has a value:
 
-The mean t of f over those rows solves  E h_t = 0,  h_t = (f - t) there,  and h_t is a function of the column in all rows:
+The mean t of f over those rows solves  E h_t = 0,  h_t = (f - t) included,  and h_t is a function of the column in all rows:
 with weights  c_t = a - t b  its mean lies between
 
     low(t), high(t)  =  c_t . bhat  +  (min, max) of (h_t - c_t . phi)  -,+  q sqrt(c_t' N c_t)
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from smoothsynth.answer.evidence import Knowledge
+    from smoothsynth.answer.evidence import Evidence
 
     Array = NDArray[np.float64]
     OfPoints = Callable[[Array], Array]
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 GRID = 1025
 # How much a missing value counts among the states of a column when weights are chosen.
 _MISSING_SHARE = 0.2
-# How dear noise is against what is left unseen, tried in turn.
+# The price of noise against approximation error, tried in turn.
 PRICES = (1e-4, 1e-2, 1.0, 1e2, 1e4)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
-    """An interval, and the half widths that noise and the unseen rest take in it.
+class WorstCase:
+    """An interval, and the half widths that noise and approximation error take in it.
 
     It is `settled` if the function was measured, as every function of a category was: then there is nothing to estimate.
     """
@@ -82,20 +82,22 @@ class Features:
         return cls(np.stack(values, axis=1), np.array(variances), np.array(released), shares)
 
 
-def bounded(knowledge: Knowledge, column: int, function: Callable[[Array], Array], *, confidence: float) -> Bounded:
+def worst_case(evidence: Evidence, column: int, function: Callable[[Array], Array], *, confidence: float) -> WorstCase:
     """Return the narrowest interval found for the mean of a function (given at unit places) of one coordinate."""
-    name, _ = knowledge.release.schema.owners[column]
-    places = states(knowledge.release.schema.columns[name])[:, 0]
+    name, _ = evidence.release.schema.owners[column]
+    places = states(evidence.release.schema.columns[name])[:, 0]
     shares = np.full(len(places), 1.0 / len(places))
-    found = Features.of(single_features(knowledge.stages, column, places), shares)
+    found = Features.of(single_features(evidence.rounds, column, places), shares)
     return narrowest(function(places), found, confidence=confidence)
 
 
-def bounded_at(knowledge: Knowledge, name: str, function: Callable[[Array], Array], *, confidence: float) -> Bounded:
+def worst_case_of_column(
+    evidence: Evidence, name: str, function: Callable[[Array], Array], *, confidence: float
+) -> WorstCase:
     """Return the narrowest interval found for the mean of a function, given at points of the cube, of one column."""
-    values = function(state_points(knowledge, name))
-    found = narrowest(values, column_features(knowledge, name), confidence=confidence)
-    return replace(found, settled=settled(knowledge, name, values))
+    values = function(state_points(evidence, name))
+    found = narrowest(values, column_features(evidence, name), confidence=confidence)
+    return replace(found, settled=settled(evidence, name, values))
 
 
 def states(column: Any) -> Array:
@@ -113,41 +115,41 @@ def states(column: Any) -> Array:
     return np.vstack([np.column_stack([places, np.zeros(len(places))]), [[0.0, 1.0]]])
 
 
-def settled(knowledge: Knowledge, name: str, values: Array) -> bool:
-    """Whether values at the states of a column are those of a function of measured levels, or of the mark alone."""
-    column = knowledge.release.schema.columns[name]
+def settled(evidence: Evidence, name: str, values: Array) -> bool:
+    """Whether values at the states of a column depend on measured levels, or on the missingness indicator, alone."""
+    column = evidence.release.schema.columns[name]
     if isinstance(column, Category):
         return True
     # Of numbers, and of truth values without missing ones, the narrower interval is taken, as on the page.
     return bool(column.nullable and (isinstance(column, Boolean) or np.ptp(values[:-1]) == 0.0))
 
 
-def state_points(knowledge: Knowledge, name: str) -> Array:
+def state_points(evidence: Evidence, name: str) -> Array:
     """Return the states of a column as points of the cube, 0 in all other coordinates."""
-    schema = knowledge.release.schema
+    schema = evidence.release.schema
     own = states(schema.columns[name])
     points = np.zeros((len(own), schema.dimensions))
     points[:, schema.coordinates_of(name)] = own
     return points
 
 
-def column_features(knowledge: Knowledge, name: str) -> Features:
+def column_features(evidence: Evidence, name: str) -> Features:
     """Return what was measured of a column alone, at its states; found once."""
-    place = knowledge.release.schema.coordinates_of(name)
+    place = evidence.release.schema.coordinates_of(name)
     key = ("features", (place.start, place.stop))
-    if key not in knowledge.kept:
-        column = knowledge.release.schema.columns[name]
+    if key not in evidence.kept:
+        column = evidence.release.schema.columns[name]
         own = states(column)
         shares = np.full(len(own), 1.0 / len(own))
         if may_lack(column):
             shares = np.append(np.full(len(own) - 1, (1.0 - _MISSING_SHARE) / (len(own) - 1)), _MISSING_SHARE)
-        found = features_of(knowledge.stages, range(place.start, place.stop), own)
-        knowledge.kept[key] = Features.of(found, shares)
-    known: Features = knowledge.kept[key]
+        found = features_of(evidence.rounds, range(place.start, place.stop), own)
+        evidence.kept[key] = Features.of(found, shares)
+    known: Features = evidence.kept[key]
     return known
 
 
-def narrowest(values: Array, found: Features, *, confidence: float) -> Bounded:
+def narrowest(values: Array, found: Features, *, confidence: float) -> WorstCase:
     """Return the narrowest interval over the prices of noise; which one it is does not depend on released numbers."""
     return min(
         (_interval(values, found, price=price, confidence=confidence) for price in PRICES),
@@ -163,12 +165,12 @@ def weigh(values: Array, found: Features, *, price: float) -> Array:
     return np.asarray(np.linalg.solve(gram, weighted.T @ (values - found.shares @ values)))
 
 
-def _interval(values: Array, found: Features, *, price: float, confidence: float) -> Bounded:
+def _interval(values: Array, found: Features, *, price: float, confidence: float) -> WorstCase:
     weights = weigh(values, found, price=price)
     rest = values - found.matrix @ weights
     noise = heavy_quantile(confidence) * float(np.sqrt(weights**2 @ found.variances))
     middle, unseen = (rest.max() + rest.min()) / 2.0, (rest.max() - rest.min()) / 2.0
-    return Bounded(float(middle + weights @ found.released), noise, float(unseen))
+    return WorstCase(float(middle + weights @ found.released), noise, float(unseen))
 
 
 _HALVINGS = 60
@@ -176,7 +178,7 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """An interval, and the half widths that noise and the unseen rest take in it; `settled` as in `Bounded`."""
+    """An interval, and the half widths that noise and approximation error take in it; `settled` as in `WorstCase`."""
 
     low: float
     high: float
@@ -190,31 +192,31 @@ class _Line:
     """The weights  a - t b,  and everything that the ends are made of."""
 
     values: Array
-    there: Array
+    included: Array
     found: Features
     upper: Array
     lower: Array
     quantile: float
 
     def parts(self, t: float) -> tuple[float, float, float, float]:
-        """Return the ends at t, the half width of noise and that of what is unseen."""
+        """Return the ends at t, the half widths of noise and of the approximation error."""
         weights = self.upper - t * self.lower
-        rest = (self.values - t) * self.there - self.found.matrix @ weights
+        rest = (self.values - t) * self.included - self.found.matrix @ weights
         noise = self.quantile * float(np.sqrt(weights**2 @ self.found.variances))
         known, least, most = float(weights @ self.found.released), float(rest.min()), float(rest.max())
         return known + least - noise, known + most + noise, noise, (most - least) / 2.0
 
 
-def bounded_ratio(
-    knowledge: Knowledge, name: str, function: OfPoints, there: OfPoints, *, confidence: float
+def worst_case_ratio(
+    evidence: Evidence, name: str, function: OfPoints, included: OfPoints, *, confidence: float
 ) -> Ratio | None:
     """Return the interval for a function of one column, given at points of the cube; None if no value can be there."""
-    points = state_points(knowledge, name)
-    values, mask = function(points), there(points)
+    points = state_points(evidence, name)
+    values, mask = function(points), included(points)
     if not np.any(mask > 0.0):
         return None
     least, most = float(values[mask > 0.0].min()), float(values[mask > 0.0].max())
-    found = column_features(knowledge, name)
+    found = column_features(evidence, name)
     quantile = heavy_quantile(confidence)
     lines = []
     for price in PRICES:
@@ -228,7 +230,7 @@ def bounded_ratio(
     _, _, noise, unseen = line.parts((low + high) / 2.0)
     share = noise / (noise + unseen) if noise + unseen > 0.0 else 0.0
     half = (high - low) / 2.0
-    return Ratio(low, high, share * half, (1.0 - share) * half, settled(knowledge, name, values))
+    return Ratio(low, high, share * half, (1.0 - share) * half, settled(evidence, name, values))
 
 
 def _crossing(holds: Callable[[float], bool], start: float, end: float) -> float:

@@ -153,13 +153,13 @@ def _noise_cases() -> list[Case]:
     ]
 
 
-# The waves of two columns, and their products.
-_WAVES = (
-    *(term_feature((wave, 1)) for wave in range(2 * WAVES)),
+# The Fourier functions of two columns, and their products.
+_FOURIER = (
+    *(term_feature((place, 1)) for place in range(2 * WAVES)),
     *(term_feature((a, 1), (WAVES + b, 1)) for a in range(WAVES) for b in range(WAVES)),
 )
-# Soft counts of one column.
-_COUNTS = tuple(term_feature((0, j)) for j in range(1, 9))
+# Hat functions of one column.
+_HATS = tuple(term_feature((0, j)) for j in range(1, 9))
 
 
 def _laplace_cases() -> list[Case]:
@@ -171,8 +171,8 @@ def _laplace_cases() -> list[Case]:
         _worst("pooled T_2 of 3 columns", (pooled(2, range(3)),), dimensions=3),
         _worst("a mean, 2 rows a person", _means(1), dimensions=1, rows_per_person=2),
         _worst(
-            "8 soft counts of a column",
-            _COUNTS,
+            "8 hat functions of a column",
+            _HATS,
             dimensions=1,
             transformation=Transformation.straight(1, RankHistogram(8)),
         ),
@@ -181,9 +181,9 @@ def _laplace_cases() -> list[Case]:
 
 def _cube_cases() -> list[Case]:
     means = Measurement("3 means", _means(3), "cube", epsilon=EPSILON)
-    lengths = tuple(term_feature((0, k)) for k in (1, 2, 3))
+    cosines = tuple(term_feature((0, k)) for k in (1, 2, 3))
     seen = Measurement(
-        "3 cosines of lengths", lengths, "cube", EPSILON, transformation=Transformation.straight(1, RowNorms())
+        "3 cosines of row norms", cosines, "cube", EPSILON, transformation=Transformation.straight(1, RowNorms())
     )
     lowest, far, nothing = (-EDGE,) * 3, (1e300, math.inf, 40.0), (math.nan,) * 3
     return [
@@ -195,18 +195,18 @@ def _cube_cases() -> list[Case]:
     ]
 
 
-# Knots that spread the middle, and rows cut to length 1: what a second round of a design does.
-_SHORT = Transformation.from_values(np.tile(np.sin(knot_places() * math.pi / 2), (2, 1)), ClippedSecondMoments(1.0))
+# Knots that spread the middle, and rows clipped to norm 1: what a second round of a design does.
+_CLIPPED = Transformation.from_values(np.tile(np.sin(knot_places() * math.pi / 2), (2, 1)), ClippedSecondMoments(1.0))
 
 
 def _ball_cases() -> list[Case]:
     half = math.sqrt(0.125)
     weights = (1, 1, half, 1, half)
     return [
-        _worst("all of degree 2, short rows", total_degree(2, 2), "ball", weights=weights, transformation=_SHORT),
+        _worst("all of degree 2, clipped rows", total_degree(2, 2), "ball", weights=weights, transformation=_CLIPPED),
         _worst(
-            "waves of 2 columns and their products",
-            _WAVES,
+            "Fourier functions of 2 columns and their products",
+            _FOURIER,
             "ball",
             transformation=Transformation.straight(2, PairwiseFourier()),
         ),
@@ -219,25 +219,25 @@ def _gaussian_cases() -> list[Case]:
         _worst("2 means and T_2", (*_means(2), *_squares(2)), "discrete gaussian", weights=(1, 1, *[FREE_SQUARE] * 2)),
         _worst("all of degree 2", total_degree(2, 2), "discrete gaussian", weights=(1, 1, half, 1, half)),
         _worst(
-            "all of degree 2, short rows",
+            "all of degree 2, clipped rows",
             total_degree(2, 2),
             "discrete gaussian",
             weights=(1, 1, half, 1, half),
-            transformation=_SHORT,
+            transformation=_CLIPPED,
         ),
         _worst(
-            "8 soft counts of a column",
-            _COUNTS,
+            "8 hat functions of a column",
+            _HATS,
             "discrete gaussian",
             dimensions=1,
-            weights=(1,) * len(_COUNTS),
-            transformation=Transformation.straight(1, RankHistogram(len(_COUNTS))),
+            weights=(1,) * len(_HATS),
+            transformation=Transformation.straight(1, RankHistogram(len(_HATS))),
         ),
         _worst(
-            "waves of 2 columns and their products",
-            _WAVES,
+            "Fourier functions of 2 columns and their products",
+            _FOURIER,
             "discrete gaussian",
-            weights=(1,) * len(_WAVES),
+            weights=(1,) * len(_FOURIER),
             transformation=Transformation.straight(2, PairwiseFourier()),
         ),
     ]

@@ -137,7 +137,7 @@ def row_scores(made: Release) -> NDArray[np.float64]:
     return np.concatenate([[x.mean()], x.mean(axis=0), [np.mean(x * x)], products, x.min(axis=0), x.max(axis=0)])
 
 
-# Where the waves of a column are (1, 0), and where they are (-1, 0).
+# Where the Fourier functions of a column are (1, 0), and where they are (-1, 0).
 _RIGHT, _LEFT = 2 / 3, -2 / 3
 
 

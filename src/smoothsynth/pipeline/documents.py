@@ -116,8 +116,16 @@ def check_form(name: str, text: str, again: Mapping[str, Any], *, words: bool = 
         raise ReleaseError(f"{name} has {place!r:.200}, which a release has not, or has otherwise. It was changed.")
     if text != as_text(document):
         raise ReleaseError(f"{name} must be written as smoothsynth writes JSON, byte for byte, and is not.")
-    if words:
+    if words or list(_keys(document)) != list(_keys(again)):
         raise ReleaseError(f"{name} must have its keys in the order in which smoothsynth writes them, and has not.")
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Go through the keys of all objects, in their order, which may say something too."""
+    if isinstance(value, dict):
+        yield from value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _keys(inner)
 
 
 def _unlike(value: Any, again: Any, place: str = "", *, words: bool) -> Iterator[str]:

@@ -1,9 +1,7 @@
-"""What the browser needs to answer.
+"""What a browser needs to put the same intervals around answers as `release.answer` does, in few bytes.
 
-What a browser needs to put the same intervals around answers as `release.answer` does, in as few bytes as it takes.
-
-The test rows, and for every measured feature its noise, its released value and its gap; how each stage saw a row.
-The page's script repeats `answer/` from these (report/page/evidence.js, answer.js).
+The test rows, and for every measured feature its noise, its released value and its residual; the transformation of
+each round. The page's scripts repeat `answer/` from these; report/page/evidence.js is named like answer/evidence.py.
 
 The synthetic rows as text inside the page, so that a browser can answer questions from them without a network.
 
@@ -49,13 +47,13 @@ CONFIDENCE = 0.95
 
 def answering(release: Release, coordinates: Sequence[int]) -> dict[str, Any]:
     """Return plain values for the columns with these coordinates; the page numbers them from 0."""
-    known = evidence.knowledge_of(release)
+    known = evidence.evidence_of(release)
     test = known.rows[:, coordinates].T
     kind = "float64" if test.size <= _MOST_EXACT_CELLS else "float32"
     points = known.points[_even(len(known.points))]
     numbers = {c: number for number, c in enumerate(coordinates)}
     chosen = _within(known, numbers)
-    held = [(known.stages[stage], chosen[stage]) for stage in sorted(chosen)]
+    held = [(known.rounds[r], chosen[r]) for r in sorted(chosen)]
     return {
         "settings": _settings(model_interval.joint_scale(known)),
         "confidence": CONFIDENCE,
@@ -65,10 +63,10 @@ def answering(release: Release, coordinates: Sequence[int]) -> dict[str, Any]:
         "test_rows": test.shape[1],
         "test_encoding": kind,
         "test": _text(test.astype("<f8" if kind == "float64" else "<f4")),
-        "variances": _doubles([stage.deviations[chosen] ** 2 for stage, chosen in held]),
-        "released": _doubles([stage.values[chosen] for stage, chosen in held]),
-        "gaps": _doubles([stage.values[chosen] - _moments_of(stage.noisy, chosen, points) for stage, chosen in held]),
-        "stages": [_stage(stage, chosen, known.rows, numbers) for stage, chosen in held],
+        "variances": _doubles([one.deviations[chosen] ** 2 for one, chosen in held]),
+        "released": _doubles([one.values[chosen] for one, chosen in held]),
+        "residuals": _doubles([one.values[chosen] - _moments_of(one.noisy, chosen, points) for one, chosen in held]),
+        "rounds": [_round(one, chosen, known.rows, numbers) for one, chosen in held],
         "pair_scales": _pair_scales(known, coordinates),
     }
 
@@ -96,26 +94,26 @@ def _settings(joint: float) -> dict[str, Any]:
     }
 
 
-def _within(known: evidence.Knowledge, numbers: Mapping[int, int]) -> dict[int, list[int]]:
-    """Return the places of the features of columns that the page has, by stage."""
+def _within(known: evidence.Evidence, numbers: Mapping[int, int]) -> dict[int, list[int]]:
+    """Return the places of the features of columns that the page has, by round."""
     found: dict[int, list[int]] = {}
-    for stage, number in sorted(place for used, own in known.index.items() if used <= numbers.keys() for place in own):
-        found.setdefault(stage, []).append(number)
+    for r, number in sorted(place for used, own in known.index.items() if used <= numbers.keys() for place in own):
+        found.setdefault(r, []).append(number)
     return found
 
 
-def _pair_scales(known: evidence.Knowledge, coordinates: Sequence[int]) -> str | None:
+def _pair_scales(known: evidence.Evidence, coordinates: Sequence[int]) -> str | None:
     """Return how uncertain functions of each two columns are, if that is known of any two by themselves."""
-    if not known.strangeness:
+    if not known.pair_misfit:
         return None
     pairs = itertools.combinations(coordinates, 2)
     return _doubles([np.array([model_interval.pair_scale(known, a, b) for a, b in pairs])])
 
 
-def _stage(stage: evidence.Round, chosen: list[int], rows: Array, numbers: Mapping[int, int]) -> dict[str, Any]:
-    """Describe the chosen features of one measurement and how it looked at a row."""
-    transformation = stage.noisy.measurement.transformation
-    facts: dict[str, Any] = {"features": [_terms(stage.features[r], numbers) for r in chosen]}
+def _round(one: evidence.Round, chosen: list[int], rows: Array, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Describe the chosen features of one measurement and its transformation."""
+    transformation = one.noisy.measurement.transformation
+    facts: dict[str, Any] = {"features": [_terms(one.features[k], numbers) for k in chosen]}
     if transformation is None:
         return facts
     # A knot is a whole number from 0 to 2^17: its upper bits, and the two lowest ones packed with those of others.

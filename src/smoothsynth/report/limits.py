@@ -113,7 +113,7 @@ def limits(release: Release, found: Correlations) -> tuple[Limit, ...]:
     return (
         _individuals(release),
         _pairs(found),
-        *_chosen_shapes(release),
+        *_selected_pairs(release),
         *_many_columns(release),
         *_rare_groups(release),
         *_fine_detail(release),
@@ -166,25 +166,25 @@ def _many_columns(release: Release) -> Iterator[Limit]:
         )
 
 
-def _chosen_shapes(release: Release) -> Iterator[Limit]:
-    """Name the pairs that were chosen to be looked at more closely, if that was done: the farthest from expected first."""
-    gaps: dict[tuple[int, ...], float] = {}
+def _selected_pairs(release: Release) -> Iterator[Limit]:
+    """Name the selected pairs, if pairs were selected: those with the largest misfit first."""
+    misfits: dict[tuple[int, ...], float] = {}
     for noisy in release.moments:
         expected = None if noisy.measurement.choice is None else noisy.measurement.choice.expected
         if expected is None:
             continue
         for feature, value in zip(noisy.features, noisy.values, strict=True):
-            waves = tuple(wave for wave, _ in feature.terms[0])
-            pair = tuple(map(coordinate_of, waves))
-            gaps[pair] = gaps.get(pair, 0.0) + (float(value) - float(expected[waves]) / LATTICE) ** 2
-    found = sorted(gaps, key=lambda pair: -gaps[pair])
+            places = tuple(place for place, _ in feature.terms[0])
+            pair = tuple(map(coordinate_of, places))
+            misfits[pair] = misfits.get(pair, 0.0) + (float(value) - float(expected[places]) / LATTICE) ** 2
+    found = sorted(misfits, key=lambda pair: -misfits[pair])
     names = [" with ".join(release.schema.coordinates[c] for c in pair) for pair in found]
     if names:
         values = release.schema.roles.count("value")
         yield Limit(
             "Curves and clusters in most pairs of columns",
-            f"Of {values * (values - 1) // 2:,} pairs of columns of numbers {len(names):,} were chosen, with noise, as those "
-            f"that correlations describe worst, and looked at more closely: {_listed(names)}. Of all others only "
+            f"Of {values * (values - 1) // 2:,} pairs of columns of numbers {len(names):,} were selected, with noise, as "
+            f"those that correlations describe worst, and looked at more closely: {_listed(names)}. Of all others only "
             "correlations are known: whether they lie on a curve or in clusters is a guess of the model.",
         )
 
@@ -194,7 +194,7 @@ def _columns_together(moments: NoisyMoments) -> int:
 
 
 def _rare_groups(release: Release) -> Iterator[Limit]:
-    # A share of rows moves a moment in [-1, 1] by at most twice itself, a soft count by at most itself.
+    # A share of rows moves a moment in [-1, 1] by at most twice itself, a hat function by at most itself.
     noise = [
         float(np.min(m.deviations)) * (2.0 if _counted(m) else 1.0)
         for m in release.moments
@@ -223,10 +223,10 @@ def _fine_detail(release: Release) -> Iterator[Limit]:
     top = max((f.degree for _, f in single), default=0)
     if top:
         counted = any(_counted(m) for m, _ in single)
-        means = "the mean" if top == 1 else f"{top} soft counts" if counted else f"cosines up to degree {top}"
+        several = f"{top} hat functions of ranks" if counted else f"cosines up to degree {top}"
         yield Limit(
             "Spikes, gaps and round numbers",
-            f"Of a single column, {means} {'was' if top == 1 else 'were'} measured. "
+            f"Of a single column, {'the mean was' if top == 1 else f'{several} were'} measured. "
             f"Detail finer than about 1/{top + 1} of the rows or of the range (heaps at round numbers, gaps, exact zeros, "
             "several close peaks) is smoothed away or made up.",
         )

@@ -394,9 +394,11 @@ def _pairs(contents: Contents, *, owner: bool) -> str:
 SCRIPTS = (
     "rows.js",
     "algebra.js",
-    "expression.js",
+    "language.js",
     "evaluate.js",
-    "knowledge.js",
+    "evidence.js",
+    "model_interval.js",
+    "worst_case_interval.js",
     "answer.js",
     "charts.js",
     "explorer.js",

@@ -17,11 +17,15 @@ FILES = ("parquet", "csv", "page")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked: its name, how it came out (see OUTCOMES), and a sentence with the numbers."""
+    """One thing that was checked: its name, how it came out (see OUTCOMES), and a sentence with the numbers.
+
+    It is not `compared` if this version cannot tell what an earlier one would have written.
+    """
 
     name: str
     outcome: str
     sentence: str
+    compared: bool = True
 
     @property
     def passed(self) -> bool:
@@ -53,8 +57,12 @@ class Verification:
 
     @property
     def unchecked(self) -> tuple[str, ...]:
-        """The files that could not be compared byte for byte: something else may be in them."""
-        return tuple(check.name for check in self.checks if check.name in FILES and check.outcome == "warning")
+        """The files that could not be compared byte for byte, and what this version cannot compare: it may be anything."""
+        return tuple(
+            check.name
+            for check in self.checks
+            if not check.compared or (check.name in FILES and check.outcome == "warning")
+        )
 
     @property
     def summary(self) -> str:

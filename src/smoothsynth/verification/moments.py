@@ -37,17 +37,17 @@ _ORDERS = {"linf": np.inf, "l1": 1, "l2": 2}
 
 def check_sensitivities(evidence: Evidence) -> list[Check]:
     """Compute how far one person can move the sums, from features, weights and transformation."""
-    problems, measured = _false_marks(evidence), evidence.measurements
+    problems, measured = _false_indicators(evidence), evidence.measurements
     for i, (charge, m) in enumerate(zip(evidence.facts["charges"], measured, strict=False), start=1):
         if not math.isclose(m.sensitivity, charge["sensitivity"], rel_tol=_NEAR):
             found = f"{charge['sensitivity']:,.10g}; the features and weights give {m.sensitivity:,}"
             problems.append(f"Charge {i} states a sensitivity of {found}.")
-    words = f"{len(measured)} sensitivities follow from features, weights, views and the rows of a person."
+    words = f"{len(measured)} sensitivities follow from features, weights, transformations and the rows of a person."
     return verdict("sensitivities", problems, words)
 
 
-def _false_marks(evidence: Evidence) -> list[str]:
-    """Say which measurements take coordinates for levels or marks that the schema does not have as such."""
+def _false_indicators(evidence: Evidence) -> list[str]:
+    """Say which measurements take coordinates for indicators that the schema does not have as such."""
     problems = []
     for i, noisy in enumerate(evidence.moments, start=1):
         try:

@@ -44,14 +44,14 @@ class Replay:
     model: Model
     transformations: int
     farthest: int
-    strange: int | None
+    unfounded: int | None
     offered: int = 0
 
 
 def replay(evidence: Evidence) -> Replay:
     """Let the model learn from the moments in order; stop at a transformation that it would not have chosen."""
     rounds, transformations, farthest, offered = _begun(evidence), 0, 0, 0
-    # Views may be kept from an earlier release: then they follow from its moments, which the folder holds too.
+    # Transformations may be kept from an earlier release: then they follow from its moments, which the folder holds too.
     sources = evidence.earlier or evidence.moments
     for i, (noisy, source) in enumerate(zip(evidence.moments, sources, strict=True), start=1):
         transformation = noisy.measurement.transformation
@@ -84,28 +84,47 @@ def check_replay(evidence: Evidence) -> list[Check]:
 
 def _check_transformations(evidence: Evidence, replayed: Replay) -> Check:
     """Say whether every transformation is what the model chooses that learned from the earlier releases."""
-    if replayed.strange is not None:
-        words = f"Measurement {replayed.strange} looks at rows in a way that does not follow from earlier releases"
-        differ = f"knots differ by {replayed.farthest:,} of {LATTICE:,}"
-        differ += f", what is expected of pairs by {replayed.offered:,}" if replayed.offered else ""
-        return Check("views", "failed", f"{words} ({differ}).")
+    if replayed.unfounded is not None:
+        return _unfounded(replayed, evidence.stated.receipt.format)
     if evidence.subspace is not None and evidence.facts["seed"] is not None:
         shape = evidence.subspace.start.shape
         if not np.array_equal(generator(evidence.facts["seed"]).standard_normal(shape), evidence.subspace.start):
-            return Check("views", "failed", "The subspace iteration does not start where the seed of the receipt says.")
+            return Check(
+                "transformations", "failed", "The subspace iteration does not start where the seed of the receipt says."
+            )
     if evidence.subspace is not None and evidence.facts["seed"] is None:
         return Check(
-            "views", "note", "There is no seed, so nobody can tell where the subspace iteration got its start."
+            "transformations",
+            "note",
+            "There is no seed, so nobody can tell where the subspace iteration got its start.",
         )
     if not replayed.transformations:
-        return Check("views", "passed", "All measurements look at the rows as they are.")
-    which = "The one view" if replayed.transformations == 1 else f"Each of {replayed.transformations} views"
+        return Check(
+            "transformations", "passed", "All measurements are of the rows as they are, without a transformation."
+        )
+    which = (
+        "The one transformation"
+        if replayed.transformations == 1
+        else f"Each of {replayed.transformations} transformations"
+    )
     which += " (those of an earlier release, whose moments are in the folder)" if evidence.earlier else ""
     if replayed.farthest or replayed.offered:
         most = max(replayed.farthest, replayed.offered)
         words = f"{which} is close to what follows from earlier releases: knots differ by at most {most}"
-        return Check("views", "warning", f"{words} of {LATTICE:,}, as they may on another kind of machine.")
-    return Check("views", "passed", f"{which} is exactly what follows from earlier releases.")
+        return Check("transformations", "warning", f"{words} of {LATTICE:,}, as they may on another kind of machine.")
+    return Check("transformations", "passed", f"{which} is exactly what follows from earlier releases.")
+
+
+def _unfounded(replayed: Replay, format_: int) -> Check:
+    """Refute a transformation that the model does not propose; the model of an earlier format may have proposed it."""
+    words = f"Measurement {replayed.unfounded} has a transformation that does not follow from earlier releases"
+    words += f" (knots differ by {replayed.farthest:,} of {LATTICE:,}"
+    words += f", what is expected of pairs by {replayed.offered:,})" if replayed.offered else ")"
+    if format_ == FORMAT:
+        return Check("transformations", "failed", f"{words}.")
+    other = f"as format {FORMAT} proposes them, and the folder has format {format_}"
+    untold = "whether private rows went into it cannot be told"
+    return Check("transformations", "warning", f"{words}, {other}: {untold}.", compared=False)
 
 
 def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
@@ -122,8 +141,10 @@ def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
         return Check(
             name, "note", "Rows that were weighed among candidates are not drawn again; they were compared above."
         )
-    if replayed.strange is not None:
-        return Check(name, "note", "Rows were not drawn again, since the views do not follow from earlier releases.")
+    if replayed.unfounded is not None:
+        return Check(
+            name, "note", "Rows were not drawn again, since the transformations do not follow from earlier releases."
+        )
     made = rows_of_model(evidence.schema, replayed.model, evidence.facts["synthetic_rows"], seed=seed)
     drawn = evidence.schema.from_unit(made.points)
     table, exact, near = evidence.table, 0, 0

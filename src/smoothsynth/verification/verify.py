@@ -54,7 +54,7 @@ _CHECKS: tuple[tuple[str, Callable[[Evidence], list[Check]], tuple[str, ...]], .
     ("earlier", check_earlier, ("moments",)),
     ("found", check_found, ("moments",)),
     ("moments", check_rows_against_moments, ("moments", "rows")),
-    ("views", check_replay, ("moments",)),
+    ("transformations", check_replay, ("moments",)),
     ("page", check_page, ("moments", "rows")),
 )
 

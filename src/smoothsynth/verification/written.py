@@ -46,11 +46,11 @@ _FIGURES = frozenset(
      "answering.settings.joint", "answering.settings.rest"}
 )  # fmt: skip
 _ARRAYS = frozenset(
-    {"answering.test", "answering.variances", "answering.released", "answering.gaps", "answering.stages.factors",
+    {"answering.test", "answering.variances", "answering.released", "answering.residuals", "answering.rounds.factors",
      "answering.pair_scales"}
 )  # fmt: skip
 # Differences of figures of order one: their rounding is not relative to what is left.
-_DIFFERENCES = frozenset({"correlations", "answering.test", "answering.gaps"})
+_DIFFERENCES = frozenset({"correlations", "answering.test", "answering.residuals"})
 # Written to five digits.
 _SHORT = frozenset({"correlations", "noise"})
 

@@ -1,18 +1,7 @@
-// Answers with intervals: a port of smoothsynth/answer/ask.py, bounded.py and smoothness.py.
+// Answers with intervals: a port of smoothsynth/answer/answer.py, and of what it needs of query.py and columns.py.
 
 const NOT_FINITE = "A question must be a finite number wherever a row may be; look at divisions, logarithms and roots.";
 const RISING = ["exp", "ln", "log10", "sqrt", "tanh", "atan", "erf", "logistic"];
-const PRICES = [1e-4, 1e-2, 1, 1e2, 1e4];
-const RELEASED = decoded(FACTS.released, Float64Array);
-
-// How many standard deviations a normal error stays within; by Newton's method.
-function quantile(confidence) {
-  let x = 1;
-  for (let k = 0; k < 60; k++) x -= (errorFunction(x / Math.SQRT2) - confidence) / (Math.sqrt(2 / Math.PI) * Math.exp((-x * x) / 2));
-  return x;
-}
-
-function heavyQuantile(confidence) { return Math.max(quantile(confidence), -Math.log1p(-confidence) / Math.SQRT2); }
 
 function filledTo(values, count) {
   const found = typeof values === "number" ? new Float64Array(count).fill(values) : values;
@@ -32,13 +21,13 @@ const onTestRows = (name) => testValues(placeOf(name));
 // The interval around the mean of a function; `f` takes a table (a function from names to values).
 function intervalOf(columns, f, confidence = FACTS.confidence, restScale = SETTINGS.rest) {
   const onEach = filledTo(f(onRows), ROWS), value = mean(onEach);
-  const parts = partsOf(frameOf(columns), filledTo(f(onTestRows), TEST_ROWS), restScale);
+  const parts = componentsOf(basisOf(columns), filledTo(f(onTestRows), TEST_ROWS), restScale);
   const q = quantile(confidence), heavy = FACTS.gaussian ? q : heavyQuantile(confidence);
   let [noise, unseen, sampling] = [heavy * parts.noise, q * parts.unseen, q * Math.hypot(parts.sampling, thinning(onEach))];
   let half = Math.hypot(noise, unseen, sampling), fit = parts.fit, how = "estimated";
   let [low, high] = [value + fit - half, value + fit + half];
   if (columns.length === 1) {
-    const sure = boundedInterval(columns[0], f, confidence);
+    const sure = worstCaseInterval(columns[0], f, confidence);
     if (sure.noise + sure.unseen <= half && ROWS === RELEASE.rows.rows) {
       half = sure.noise + sure.unseen;
       fit = sure.centre - value;
@@ -53,44 +42,6 @@ function thinning(values) {
   if (ROWS === RELEASE.rows.rows) return 0;
   const level = centred(values);
   return Math.sqrt((dot(level, level) / ROWS) * (1 / ROWS - 1 / RELEASE.rows.rows));
-}
-
-// Places of one column, and what was measured of it alone at these places; the same for every question.
-function alone(c) {
-  return once(`alone ${c}`, () => {
-    const places = coordinatesToTry(COLUMNS[c]), count = places.length;
-    const found = FEATURES.filter(({ stage, terms }) => terms.length === 1 && terms[0].length === 2 && terms[0][0] === c && !FACTS.stages[stage].factors);
-    const matrix = found.map(({ stage, terms }) => {
-      const bent = FACTS.stages[stage].knots ? bend(knotsOf(stage, c), places).map((value) => value / 65536) : places;
-      return factorValues(stage, bent, terms[0][1]);
-    });
-    if (!found.length) return { places, matrix: [new Float64Array(count)], flat: [new Float64Array(count)], released: [0], variances: [1], factors: [] };
-    const flat = matrix.map(centred), variances = found.map((f) => VARIANCES[f.place]);
-    return { places, matrix, flat, variances, released: found.map((f) => RELEASED[f.place]), factors: [] };
-  });
-}
-
-// The coordinates that a column can take, or a fine grid of them.
-function coordinatesToTry(column) {
-  const whole = column.kind !== "number" && column.upper - column.lower + 1 <= SETTINGS.grid;
-  if (whole && column.transform) return Float64Array.from(column.transform.levels);
-  if (whole) return Float64Array.from({ length: column.upper - column.lower + 1 }, (_, k) => toPlace(column, column.lower + k));
-  return Float64Array.from({ length: SETTINGS.grid }, (_, k) => (k === SETTINGS.grid - 1 ? 1 : -1 + (k * 2) / (SETTINGS.grid - 1)));
-}
-
-function boundedInterval(c, f, confidence) {
-  const { places, matrix, flat, variances, released, factors } = alone(c), column = COLUMNS[c];
-  const units = places.map((x) => fromCoordinate(column, x));
-  const values = filledTo(f(() => units), places.length), level = centred(values);
-  const heavy = heavyQuantile(confidence);
-  return PRICES.map((price, p) => {
-    factors[p] ||= cholesky(flat.map((a, i) => Float64Array.from(flat, (b, j) => dot(a, b) / a.length + (i === j ? price * variances[i] : 0))));
-    const weights = solved(factors[p], flat.map((a) => dot(a, level) / a.length)), rest = without(values, matrix, weights);
-    let [least, most] = [Infinity, -Infinity];
-    for (const r of rest) { least = Math.min(least, r); most = Math.max(most, r); }
-    const noise = heavy * Math.sqrt(weights.reduce((sum, w, r) => sum + w * w * variances[r], 0));
-    return { centre: (most + least) / 2 + dot(weights, released), noise, unseen: (most - least) / 2 };
-  }).reduce((best, one) => (one.noise + one.unseen < best.noise + best.unseen ? one : best));
 }
 
 // A column in which a function is not smooth along lines through some test rows.

@@ -1,4 +1,4 @@
-"""What released waves say of other functions of two columns: scales of their own, and narrower intervals that hold."""
+"""What released Fourier moments say of other functions of a pair: scales of its own, and narrower intervals that hold."""
 
 from dataclasses import replace
 
@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.answer.evidence import Knowledge, set_in_copula
-from smoothsynth.answer.model_interval import LEAST, MOST, STRANGE, joint_scale, pair_scale
+from smoothsynth.answer.evidence import Evidence, gaussian_copula_rows
+from smoothsynth.answer.model_interval import LEAST, MOST, PAIR_MISFIT, joint_scale, pair_scale
 
 SCHEMA = ss.Schema({name: ss.Number(-1, 1) for name in ("bent", "over", "one", "other")})
 
@@ -45,7 +45,7 @@ def scores(rows):
 
 
 def test_rows_set_in_a_copula_keep_columns_and_correlations_and_nothing_else(rows):
-    placed = set_in_copula(rows[:8000])
+    placed = gaussian_copula_rows(rows[:8000])
     np.testing.assert_array_equal(np.sort(placed, axis=0), np.sort(rows[:8000], axis=0))
     before, after = (np.corrcoef(scores(points).T) for points in (rows[:8000], placed))
     assert np.abs(before - after).max() < 0.04
@@ -54,32 +54,34 @@ def test_rows_set_in_a_copula_keep_columns_and_correlations_and_nothing_else(row
 
 
 def test_columns_of_one_value_can_be_set_too():
-    placed = set_in_copula(np.column_stack([np.zeros(50), np.linspace(-1, 1, 50)]))
+    placed = gaussian_copula_rows(np.column_stack([np.zeros(50), np.linspace(-1, 1, 50)]))
     assert np.all(placed[:, 0] == 0)
     np.testing.assert_array_equal(np.sort(placed[:, 1]), np.linspace(-1, 1, 50))
 
 
-def test_a_bent_pair_is_strange_and_a_normal_one_is_not(release):
-    known = Knowledge(release)
-    assert set(known.strangeness) == {frozenset((i, j)) for i in range(4) for j in range(i)}
-    assert known.strangeness[frozenset((0, 1))] > 0.3
-    assert all(strange < 0.12 for pair, strange in known.strangeness.items() if pair != {0, 1})
-    assert pair_scale(known, 1, 0) == pair_scale(known, 0, 1) == STRANGE * known.strangeness[frozenset((0, 1))] < MOST
+def test_a_curved_pair_has_a_copula_misfit_and_a_normal_one_has_not(release):
+    known = Evidence(release)
+    assert set(known.pair_misfit) == {frozenset((i, j)) for i in range(4) for j in range(i)}
+    assert known.pair_misfit[frozenset((0, 1))] > 0.3
+    assert all(misfit < 0.12 for pair, misfit in known.pair_misfit.items() if pair != {0, 1})
+    assert (
+        pair_scale(known, 1, 0) == pair_scale(known, 0, 1) == PAIR_MISFIT * known.pair_misfit[frozenset((0, 1))] < MOST
+    )
     assert LEAST <= pair_scale(known, 2, 3) < joint_scale(known)
 
 
 def test_noise_is_never_taken_for_plainness(release):
-    """With so much noise in waves that they say nothing, a pair is as strange as the noise is large."""
-    known = Knowledge(release)
-    (stage,) = [s for s in known.stages if s.of_waves]
+    """With so much noise in Fourier moments that they say nothing, the misfit of a pair is as large as the noise."""
+    known = Evidence(release)
+    (stage,) = [s for s in known.rounds if s.pairwise]
     poor = replace(stage.noisy, measurement=replace(stage.noisy.measurement, multiplier=1000.0))
-    noisy = Knowledge(replace(release, moments=(*release.moments[:-1], poor)))
-    assert min(noisy.strangeness.values()) > poor.deviations[-1] > known.strangeness[frozenset((2, 3))]
+    noisy = Evidence(replace(release, moments=(*release.moments[:-1], poor)))
+    assert min(noisy.pair_misfit.values()) > poor.deviations[-1] > known.pair_misfit[frozenset((2, 3))]
 
 
-def test_without_waves_all_is_as_it_was(without):
-    known = Knowledge(without)
-    assert known.strangeness == {}
+def test_without_fourier_moments_all_is_as_it_was(without):
+    known = Evidence(without)
+    assert known.pair_misfit == {}
     assert pair_scale(known, 0, 1) == joint_scale(known)
 
 
@@ -100,10 +102,10 @@ def test_intervals_of_two_columns_are_narrower_and_hold(rows, release, without, 
     assert told.half_width < 0.75 * untold.half_width
 
 
-def test_pairs_that_are_not_strange_have_narrower_intervals_for_it(release, monkeypatch):
+def test_pairs_without_misfit_have_narrower_intervals_for_it(release, monkeypatch):
     question, columns = QUESTIONS["bent and one"], ["bent", "one"]
     told = release.answer(question, columns=columns)
-    monkeypatch.setattr("smoothsynth.answer.evidence.pair_strangeness", lambda *_: {})
+    monkeypatch.setattr("smoothsynth.answer.evidence.pair_misfits", lambda *_: {})
     assert told.half_width < 0.7 * replace(release).answer(question, columns=columns).half_width
 
 

@@ -162,7 +162,7 @@ def test_the_first_wave_of_a_level_is_the_level():
 
 
 def test_levels_that_are_not_0_where_they_should_be_are_not_trusted():
-    """A view that moves 0, and the second wave of a level, which is -1 at 0."""
+    """A transformation that moves 0, and the second wave of a level, which is -1 at 0."""
     shape = Shape.of(MIXED)
     lines = np.tile(np.linspace(-1, 1, KNOTS), (6, 1)) * 0.5 + 0.25
     for features, transformation, least in (
@@ -211,7 +211,7 @@ def test_a_view_of_waves_is_another_view_and_survives_a_file():
     plain, waved = Transformation.straight(2), Transformation.straight(2, PairwiseFourier())
     assert plain != waved
     assert Transformation.from_dict(waved.as_dict()) == waved
-    assert "waves" not in plain.as_dict(), "files of views without waves are what they were"
+    assert "waves" not in plain.as_dict(), "files of transformations without waves are what they were"
     assert not waved.family.own_coordinates
     assert waved.sees(2, [0, 3])
     assert not waved.sees(2, [4])

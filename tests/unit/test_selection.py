@@ -170,11 +170,11 @@ def test_a_release_with_chosen_pairs_can_be_read_verified_and_asked(released, tm
     assert loaded.moments == released.moments
     found = ss.verify(folder)
     assert found.passed
-    assert {check.name: check.outcome for check in found.checks}["views"] == "passed"
+    assert {check.name: check.outcome for check in found.checks}["transformations"] == "passed"
     assert {check.name: check.outcome for check in found.checks}["reproduction"] == "passed"
     page = (folder / "report.html").read_text()
     assert "which 2 pairs" in page
-    assert "Of 28 pairs of columns of numbers 4 were chosen" in page
+    assert "Of 28 pairs of columns of numbers 4 were selected" in page
     assert "looked at more closely: c2 with c5," in page, "the pair that was most wrong comes first"
     assert loaded.sample(50, seed=3).num_rows == 50
 
@@ -208,10 +208,10 @@ def choose_what_is_known(moments):
 @pytest.mark.parametrize(
     ("change", "check"),
     [
-        (expect_more, "views"),
+        (expect_more, "transformations"),
         (choose_for_less, "charges"),
         (choose_more, "charges"),
-        (choose_what_is_known, "views"),
+        (choose_what_is_known, "transformations"),
     ],
 )
 def test_another_choice_than_the_one_that_was_paid_for_is_caught(change, check, released, tmp_path):

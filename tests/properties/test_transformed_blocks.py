@@ -1,4 +1,4 @@
-"""Sums through a view, by whole blocks and by counting, are those of the view itself, row by row."""
+"""Sums through a transformation, by whole blocks and by counting, are those of the transformation itself, row by row."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -139,5 +139,5 @@ def test_a_view_of_counts_is_another_view_and_survives_a_file():
     assert plain != counted
     assert Transformation.straight(2, RankHistogram(5)) != counted
     assert Transformation.from_dict(counted.as_dict()) == counted
-    assert "counts" not in plain.as_dict(), "files of views without counts are what they were"
+    assert "counts" not in plain.as_dict(), "files of transformations without counts are what they were"
     assert Transformation.from_dict(plain.as_dict()) == plain

@@ -88,7 +88,7 @@ def test_what_has_its_means_already_stays():
 
 
 def test_correlations_that_chosen_rows_lack_are_restored():
-    """Two clusters of unlike width: rows with the released lengths, but too little correlation, get what the view showed."""
+    """Two clusters of unlike width: rows with the released norms, but too little correlation, get what was measured."""
     rng, columns = np.random.default_rng(2), skewed_columns()
     one = rng.random(ROWS)[:, None] < 0.4
     normal = rng.standard_normal((ROWS, COLUMNS))

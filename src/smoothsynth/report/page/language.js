@@ -1,4 +1,4 @@
-// The language of questions, text to a tree: a port of smoothsynth/answer/expression.py. Nothing is ever run as script.
+// The language of questions, text to a tree: a port of smoothsynth/answer/language.py. Nothing is ever run as script.
 
 class Refusal extends Error {}
 

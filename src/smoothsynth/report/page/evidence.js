@@ -1,0 +1,142 @@
+// Evidence: what the release says about a few columns. A port of smoothsynth/answer/evidence.py, equal to it up to
+// rounding (tests/browser/test_answers.py). Columns of a matrix are arrays over the test rows.
+
+const FACTS = RELEASE.answering, SETTINGS = FACTS.settings, TEST_ROWS = FACTS.test_rows;
+
+function decoded(text, kind) {
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let k = 0; k < letters.length; k++) bytes[k] = letters.charCodeAt(k);
+  return new kind(bytes.buffer);
+}
+
+const kept = new Map();
+
+function once(key, make) {
+  if (!kept.has(key)) kept.set(key, make());
+  return kept.get(key);
+}
+
+const TEST_CELLS = Float64Array.from(decoded(FACTS.test, FACTS.test_encoding === "float64" ? Float64Array : Float32Array));
+const RESIDUALS = decoded(FACTS.residuals, Float64Array), VARIANCES = decoded(FACTS.variances, Float64Array);
+
+function testCoordinates(c) { return TEST_CELLS.subarray(c * TEST_ROWS, (c + 1) * TEST_ROWS); }
+function testValues(c) { return once(`units ${c}`, () => testCoordinates(c).map((x) => fromCoordinate(COLUMNS[c], x))); }
+
+// All features of columns: the round and the terms, each a list of column, degree, column, degree, ...
+const FEATURES = FACTS.rounds.flatMap((round, s) => round.features.map((terms) => ({ round: s, terms: Array.isArray(terms[0]) ? terms : [terms] })));
+FEATURES.forEach((feature, place) => {
+  feature.place = place;
+  feature.columns = new Set(feature.terms.flatMap((term) => term.filter((_, k) => k % 2 === 0)));
+});
+
+// A coordinate of the test rows through the transformation of a round (smoothsynth/queries/transformation.py): a piecewise-linear
+// map by its knots, then the whole row clipped to a norm.
+function transformed(s, c) {
+  const round = FACTS.rounds[s];
+  if (!round.knots) return testCoordinates(c);
+  return once(`transformed ${s} ${c}`, () => {
+    const values = mapped(knotsOf(s, c), testCoordinates(c));
+    const factors = round.factors && once(`factors ${s}`, () => decoded(round.factors, Float64Array));
+    return values.map((value, k) => (factors ? Math.trunc(value * factors[k]) : value) / 65536);
+  });
+}
+
+// Knots are whole numbers: their upper bits in one array, the two lowest ones packed in another, four knots to a byte.
+function knotsOf(s, c) {
+  const round = FACTS.rounds[s];
+  const upper = once(`upper ${s}`, () => decoded(round.knots, Uint16Array)), bits = once(`bits ${s}`, () => decoded(round.bits, Uint8Array));
+  return Float64Array.from({ length: SETTINGS.knots }, (_, k) => {
+    const place = c * SETTINGS.knots + k;
+    return 4 * upper[place] + ((bits[place >> 2] >> (6 - 2 * (place & 3))) & 3) - 65536;
+  });
+}
+
+function mapped(knots, coordinates) {
+  return coordinates.map((x) => {
+    const shifted = roundHalfEven(x * 65536) + 65536;
+    const piece = Math.min(Math.floor(shifted / 256), knots.length - 2), inside = shifted - piece * 256;
+    return Math.floor((knots[piece] * (256 - inside) + knots[piece + 1] * inside) / 256);
+  });
+}
+
+function chebyshev(x, degree) {
+  let before = new Float64Array(x.length).fill(1), now = x;
+  for (let k = 1; k < degree; k++) {
+    const next = now.map((value, i) => 2 * x[i] * value - before[i]);
+    before = now;
+    now = next;
+  }
+  return degree ? now : before;
+}
+
+// The j-th of some hat functions (smoothsynth/queries/bases.py): whole numbers below 2^53.
+function hat(x, number, counts) {
+  return x.map((value) => {
+    const place = Math.min(Math.max((roundHalfEven(value * 65536) + 65536) * counts - 65536, 0), 131072 * (counts - 1));
+    const first = Math.min(Math.floor(place / 131072), counts - 2), beyond = Math.floor((place - 131072 * first) / 2);
+    if (number - 1 === first) return (65536 - beyond) / 65536;
+    return number === first + 2 ? beyond / 65536 : 0;
+  });
+}
+
+// The first or the second Fourier function (smoothsynth/queries/bases.py): straight lines between seven places, rounded towards 0.
+const HALF = Math.floor(65536 / Math.SQRT2);
+const FOURIER_PLACES = [[-HALF, -65536, -HALF, 0, HALF, 65536, HALF], [HALF, 0, -HALF, -65536, -HALF, 0, HALF]];
+
+function fourier(x, number) {
+  const places = FOURIER_PLACES[number - 1];
+  return x.map((value) => {
+    const along = (roundHalfEven(value * 65536) + 65536) * 3, piece = Math.min(Math.floor(along / 65536), 5);
+    return Math.trunc(((places[piece + 1] - places[piece]) * (along - piece * 65536)) / 65536 + places[piece]) / 65536;
+  });
+}
+
+// The bases of query families (smoothsynth/queries/bases.py), by their names.
+const BASES = { chebyshev, hat, fourier };
+
+// What a factor of a term stands for at transformed coordinates.
+function factorValues(s, x, number) {
+  const { basis = "chebyshev", cells } = FACTS.rounds[s];
+  return BASES[basis](x, number, cells);
+}
+
+function centred(values) {
+  const average = mean(values);
+  return values.map((value) => value - average);
+}
+
+function featureValues({ round, terms }) {
+  const total = new Float64Array(TEST_ROWS);
+  for (const term of terms) {
+    const product = new Float64Array(TEST_ROWS).fill(1);
+    for (let k = 0; k < term.length; k += 2) {
+      const values = factorValues(round, transformed(round, term[k]), term[k + 1]);
+      for (let i = 0; i < TEST_ROWS; i++) product[i] *= values[i];
+    }
+    for (let i = 0; i < TEST_ROWS; i++) total[i] += product[i] / terms.length;
+  }
+  return total;
+}
+
+// The design matrix of the features of these columns and of no others.
+function designMatrix(columns) {
+  const inside = new Set(columns);
+  return once(`design ${[...inside].sort((a, b) => a - b)}`, () => {
+    const found = FEATURES.filter((f) => [...f.columns].every((c) => inside.has(c)));
+    return {
+      matrix: found.map((f) => once(`feature ${f.place}`, () => centred(featureValues(f)))),
+      variances: found.map((f) => VARIANCES[f.place]),
+      residuals: found.map((f) => RESIDUALS[f.place]),
+    };
+  });
+}
+
+// sqrt of  min over c of  c' N c + vague^2 E (t - c . phi)^2  for each target t.
+function posteriorDeviations({ matrix, variances }, targets) {
+  const vague = SETTINGS.vague ** 2;
+  const lower = cholesky(matrix.map((a, i) => Float64Array.from(matrix, (b, j) => (vague * dot(a, b)) / TEST_ROWS + (i === j ? variances[i] : 0))));
+  return targets.map((target) => {
+    const cross = Float64Array.from(matrix, (a) => (vague * dot(a, target)) / TEST_ROWS);
+    return Math.sqrt(Math.max(0, (vague * dot(target, target)) / TEST_ROWS - dot(cross, solved(lower, cross))));
+  });
+}
