@@ -12,6 +12,8 @@ far from what is expected.
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from functools import reduce
 from statistics import NormalDist
@@ -20,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.model.sampling import generator
-from smoothsynth.queries.bases import LATTICE, WAVES, Factors, Feature, by_coordinates
+from smoothsynth.queries.bases import LATTICE, Factors, Feature
 from smoothsynth.queries.families import RowNorms
+from smoothsynth.queries.soft_tables import Cells, SoftTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,42 +62,48 @@ def feature_values(feature: Feature, table: Factors) -> Array:
 
 # Rows that are rearranged to a Gaussian copula: the error of an expected correlation is 0.01.
 _ROWS = 8192
-# A Fourier function that is nearly constant in these rows counts as one with this variance.
-_LEAST_VARIANCE = 1e-4
+# The share of a cell that is nearly empty counts as this.
+_LEAST_SHARE = 1e-4
 
 
 def pair_misfits(rounds: Sequence[Round], points: Array) -> dict[frozenset[int], float]:
-    """Return the copula misfit D of each pair of coordinates with released Fourier moments.
+    """Return the copula misfit D of each pair of coordinates of two columns whose table was released.
 
-        D^2 = max(mean of (r - e)^2 / v, mean of s^2 / v)
+        D^2 = max(mean of (r - e)^2 / v, mean of s^2 / v),      v = e_i e_j
 
-    r the released covariance of two Fourier functions and s^2 the variance of its noise, e the covariance expected in a
-    Gaussian copula with the same marginals and correlations, v the product of the variances of the two functions. So D
-    is in units of a correlation, and never below what noise may hide.
+    r the released share of a cell and s^2 the variance of its noise, e the share expected in a Gaussian copula with the same
+    columns and correlations, e_i and e_j those of its row and its column of the table, the mean over its cells. So D is about
+    the correlation of two functions of the columns that is not that of the copula, and never below what noise may hide.
     """
-    found: dict[frozenset[int], list[tuple[float, float]]] = {}
-    for round_ in rounds:
-        transformation = round_.noisy.measurement.transformation
-        if transformation is None or not transformation.family.between_pairs:
-            continue
-        few = np.linspace(0, len(points) - 1, min(_ROWS, len(points))).astype(np.intp)
-        fourier = transformation.of(gaussian_copula_rows(points[few]))
-        averages, expected = fourier.mean(axis=0), np.atleast_2d(np.cov(fourier.T, bias=True))
-        variances = np.maximum(np.diag(expected), _LEAST_VARIANCE)
-        released = {
-            tuple(WAVES * c + k - 1 for c, k in feature.terms[0]): (value, deviation**2)
-            for feature, value, deviation in zip(round_.features, round_.values, round_.deviations, strict=True)
-        }
-        for used, (value, noise) in released.items():
-            # The mean of a function that was not released is taken from the rows.
-            means = [released.get((place,), (averages[place], 0.0)) for place in used]
-            if len(used) == 2:
-                (one, of_one), (other, of_other) = means
-                unit = float(np.prod(variances[list(used)]))
-                residual = value - one * other - expected[used]
-                variance = noise + one**2 * of_other + other**2 * of_one
-                found.setdefault(frozenset(w // WAVES for w in used), []).append((residual**2 / unit, variance / unit))
-    return {pair: float(np.sqrt(np.mean(parts, axis=0).max())) for pair, parts in found.items()}
+    tables = [known.noisy for known in rounds if _of_tables(known.noisy, order=2)]
+    if not tables:
+        return {}
+    few = np.linspace(0, len(points) - 1, min(_ROWS, len(points))).astype(np.intp)
+    copula = gaussian_copula_rows(points[few])
+    found: dict[frozenset[int], float] = {}
+    for noisy in tables:
+        found |= _table_misfits(noisy, copula)
+    return found
+
+
+def _table_misfits(noisy: NoisyMoments, copula: Array) -> dict[frozenset[int], float]:
+    family, features, seen = noisy.measurement.family, noisy.features, noisy.measurement.transformation
+    if not isinstance(family, SoftTables) or not isinstance(features, Cells) or seen is None:
+        raise TypeError("only tables have cells")
+    expected = family.tables_of(seen, copula, features.tables)
+    values, variance, found = noisy.values, float(noisy.deviations[0]) ** 2, {}
+    for (table, where), own in zip(features.places(), expected, strict=True):
+        units = np.maximum(np.outer(own.sum(axis=1), own.sum(axis=0)), _LEAST_SHARE)
+        released = values[where].reshape(own.shape)
+        misfit = max(float(np.mean((released - own) ** 2 / units)), float(np.mean(variance / units)))
+        for pair in itertools.product(*(family.columns[c].coordinates for c in table)):
+            found[frozenset(pair)] = math.sqrt(misfit)
+    return found
+
+
+def _of_tables(noisy: NoisyMoments, *, order: int) -> bool:
+    family = noisy.measurement.family
+    return isinstance(family, SoftTables) and family.order == order
 
 
 def gaussian_copula_rows(rows: Array) -> Array:
@@ -145,13 +154,9 @@ class Round:
     @classmethod
     def of(cls, noisy: NoisyMoments) -> Round:
         """Compute values and deviations, which takes longer than a query may."""
-        features = tuple(map(by_coordinates, noisy.features) if _pairwise(noisy) else noisy.features)
+        # Cells of tables are compared as tables.
+        features = () if isinstance(noisy.features, Cells) else tuple(noisy.features)
         return cls(noisy, features, noisy.values, noisy.deviations)
-
-    @property
-    def pairwise(self) -> bool:
-        """Whether pairwise Fourier moments were measured."""
-        return _pairwise(self.noisy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -294,10 +299,6 @@ def joint_misfit(rounds: Sequence[Round]) -> float | None:
     return float(np.sqrt(max(0.0, float(np.mean(np.concatenate(squares)))))) if squares else None
 
 
-def _pairwise(noisy: NoisyMoments) -> bool:
-    return noisy.measurement.family.between_pairs
-
-
 def _of_row_norms(round_: Round) -> bool:
     return round_.noisy.measurement.family == RowNorms()
 
@@ -339,16 +340,12 @@ def posterior_deviations(matrix: Array, variances: Array, targets: Array) -> Arr
 
 
 def _by_columns(rounds: Sequence[Round]) -> dict[frozenset[int], list[tuple[int, int]]]:
-    """Sort the places (r, number) of all features by their columns; row norms have all of them.
-
-    Fourier moments of one column are left out: its rank histogram says more, and rows are not fitted to them.
-    """
+    """Sort the places (r, number) of all features by their columns; row norms have all of them."""
     index: dict[frozenset[int], list[tuple[int, int]]] = {}
     for r, known in enumerate(rounds):
         if _of_row_norms(known):
             continue
         for number, feature in enumerate(known.features):
             used = frozenset(c for term in feature.terms for c, _ in term)
-            if len(used) > 1 or not known.pairwise:
-                index.setdefault(used, []).append((r, number))
+            index.setdefault(used, []).append((r, number))
     return index

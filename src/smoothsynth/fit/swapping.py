@@ -7,9 +7,9 @@ deviation of their noise,
     minimise  sum over t of |M_t - T_t|^2 / s_t^2  +  sum over pairs of |C - C*|^2 / s_c^2
 
 over which rows hold which values. In each sweep, for each column in random order, rows meet in pairs at random. What a swap
-gains to first order is read off the residual tables; of the swaps that gain, the better ones are taken, and that share of them
-which minimises the sum along this direction. Gains are read at positions rounded to a fraction of a cell, which makes one
-look-up of 2^k; the tables themselves are computed from the exact positions again in each sweep, so that no error stays.
+gains to first order is read off the residual tables; of the swaps that gain, the better ones are taken, and that share of
+them which minimises the sum along this direction. Gains are read at positions rounded to a fraction of a cell, so one
+look-up does for 2^k; the tables themselves are computed from the exact positions again in each sweep, so that no error stays.
 
 It ends when the last sweeps lowered the sum by less than a set share of it, or after a set number of sweeps.
 """

@@ -105,7 +105,7 @@ class Adaptive:
 
         target = (self.target,) if isinstance(self.target, str) else self.target or ()
         workload = tuple(tuple(sorted({number(name) for name in one})) for one in self.workload or ())
-        if any(not 2 <= len(one) for one in workload):
+        if any(not len(one) >= 2 for one in workload):
             raise PlanError("A workload is a list of sets of two or more different columns.")
         return Wanted(self.tables, tuple(map(number, target)), workload)
 

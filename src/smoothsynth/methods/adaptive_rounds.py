@@ -35,7 +35,7 @@ from smoothsynth.methods.layout import (
     pair_weights,
     with_shares,
 )
-from smoothsynth.methods.tables import SHARE, SPIKE_SHARE, plan_tables, seeks_spikes, spike_measurement
+from smoothsynth.methods.tables import SHARE, plan_tables, spike_measurement, spike_share
 from smoothsynth.queries.bases import pooled
 from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, whole_weights
@@ -89,7 +89,7 @@ def gaussian_rounds(
     shares: dict[Any, float] = _shares(shape, lean)
     unit = math.sqrt(2.0) * whole * rows_per_person / rows
     tables = [] if weighed else plan_tables(shape, unit, power=0.5, wanted=wanted)
-    spikes = not weighed and seeks_spikes(shape, unit, power=0.5)
+    spikes = 0.0 if weighed else spike_share(shape, unit, power=0.5)
     shares = with_tables(shares, tables, spikes=spikes)
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
@@ -139,12 +139,12 @@ def gaussian_rounds(
     return rounds + _table_rounds(shape, tables, multipliers, pure=False, rows_per_person=rows_per_person)
 
 
-def with_tables(shares: dict[Any, float], tables: Sequence[TableRound], *, spikes: bool) -> dict[Any, float]:
+def with_tables(shares: dict[Any, float], tables: Sequence[TableRound], *, spikes: float) -> dict[Any, float]:
     """Let all other rounds give up alike what tables and the search for spikes have."""
-    given = (SHARE if tables else 0.0) + (SPIKE_SHARE if spikes else 0.0)
+    given = (SHARE if tables else 0.0) + spikes
     found: dict[Any, float] = {name: (1.0 - given) * own for name, own in shares.items()}
     if spikes:
-        found["spikes"] = SPIKE_SHARE
+        found["spikes"] = spikes
     total = math.fsum(share for one in tables for share in one.shares)
     found |= {
         (number, part): SHARE * share / total
@@ -182,7 +182,7 @@ def _shares(shape: Shape, lean: Focus) -> dict[str, float]:
         "low": True,
         "ranks": bool(shape.values),
         "pairs": shape.columns > 1,
-        "lengths": len(shape.values) > 1,
+        "lengths": shape.numeric,
     }
     shares = {name: float(getattr(lean, name)) for name, there in wanted.items() if there}
     if "ranks" not in shares:
@@ -245,7 +245,7 @@ def pure_rounds(
     # Laplace noise of scale 2 / epsilon has the deviation sqrt(2) times that.
     unit = math.sqrt(8.0) / (epsilon * people)
     tables = [] if weighed else plan_tables(shape, unit, power=1.0, wanted=wanted)
-    spikes = not weighed and seeks_spikes(shape, unit, power=1.0)
+    spikes = 0.0 if weighed else spike_share(shape, unit, power=1.0)
     shares = with_tables(shares, tables, spikes=spikes)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
@@ -317,7 +317,7 @@ def _pure_shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, we
     ranks = max(lean.pure_ranks, ALONE) if lean.pure_ranks and shape.columns == 1 else lean.pure_ranks
     if values and ranks and noise(FEWEST_DEGREES * values, ranks) <= MOST_RANK_NOISE:
         shares["ranks"] = ranks
-    if values > 1 and noise(LENGTH_DEGREES, lean.pure_lengths) <= MOST_LENGTH_NOISE:
+    if shape.numeric and noise(LENGTH_DEGREES, lean.pure_lengths) <= MOST_LENGTH_NOISE:
         shares["lengths"] = lean.pure_lengths
     means = (1.44 * math.sqrt(d / 3.0) * cube_deviation(d, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)
     square = (values / 4.0 * cube_deviation(1, sensitivity=2.0, epsilon=1.0)) ** (2 / 3)

@@ -81,6 +81,11 @@ class Shape:
         """How many coordinates there are."""
         return len(self.values) + len(self.indicators)
 
+    @property
+    def numeric(self) -> bool:
+        """Whether most columns are numbers, and there are several: then norms of whole rows tell something."""
+        return len(self.values) > 1 and 2 * len(self.values) > self.columns
+
     def facts(self) -> dict[str, Any]:
         """Return what a measurement must know of indicators for its sensitivity."""
         return {"exclusive": self.exclusive, "binary": self.indicators} if self.indicators else {}

@@ -4,8 +4,8 @@ With u the noise of a cell of one table that has the whole budget, as a share of
 
     s = u (K / w)^p,     p = 1/2 under (epsilon, delta), 1 under pure epsilon
 
-A table of m cells is off by about  sqrt(2/pi) s m  in all through noise. Numbers have as many hat functions as keep that within
-PAIR_NOISE and TRIPLE_NOISE: so noise and what is left out fall together as n grows.
+A table of m cells is off by about  sqrt(2/pi) s m  in all through noise. Numbers have as many hat functions as keep
+that within NOISE: so noise and what is left out fall together as n grows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SHARE, CHOOSING = 0.5, 0.15
 # Tables are measured if as many hat functions as these keep their noise within twice what is wanted.
 FEWEST_HATS, MOST_HATS = 4, {2: 32, 3: 16}
-NOISE = {2: 0.12, 3: 0.9}
+NOISE = {2: 0.06, 3: 0.125}
 # As many tables of two and of three columns as there are columns, but not fewer than these where there are so many.
 FEWEST = {2: 6, 3: 4}
 # Tables are chosen in so many rounds of each kind.
@@ -41,8 +41,9 @@ ROUNDS = 2
 MOST_COLUMNS = {2: 200, 3: 40}
 # A table through whose noise more than this is wrong, or with more cells, is no candidate.
 MOST_NOISE, MOST_CELLS = 3.0, 2**14
-# Values that many rows share are looked for with this share, if the noise of a value stays below.
-SPIKE_SHARE, SPIKE_NOISE = 0.03, 0.01
+# Values that many rows share are looked for with as large a share as keeps the noise of a value at SPIKE_NOISE, within these
+# limits; not at all where it would be more than twice that.
+LEAST_SPIKES, MOST_SPIKES, SPIKE_NOISE = 0.02, 0.1, 0.004
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,11 @@ def spike_measurement(shape: Shape, cost: float, *, pure: bool, rows_per_person:
     )
 
 
-def seeks_spikes(shape: Shape, unit: float, *, power: float) -> bool:
-    """Whether values that many rows share can be told from noise."""
-    return bool(shape.spikes) and unit * (len(shape.spikes) / SPIKE_SHARE) ** power <= SPIKE_NOISE
+def spike_share(shape: Shape, unit: float, *, power: float) -> float:
+    """Return the share of the search for values that many rows share; 0 if they could not be told from noise."""
+    if not shape.spikes:
+        return 0.0
+    needed = len(shape.spikes) * (unit / SPIKE_NOISE) ** (1.0 / power)
+    if needed > MOST_SPIKES * 2.0 ** (1.0 / power):
+        return 0.0
+    return min(MOST_SPIKES, max(LEAST_SPIKES, needed))

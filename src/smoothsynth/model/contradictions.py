@@ -24,6 +24,7 @@ import numpy as np
 from smoothsynth.fit.result import CONTRADICTED, UNMATCHED, quoted
 from smoothsynth.model.marginal_moments import unmatched
 from smoothsynth.queries.families import ClippedSecondMoments, RowNorms
+from smoothsynth.queries.soft_tables import Cells, SoftTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -104,6 +105,9 @@ def _of(noisy: NoisyMoments, schema: Schema, points: Array) -> Iterator[Contradi
     measurement = noisy.measurement
     if measurement.family == RowNorms():
         return
+    if isinstance(measurement.features, Cells):
+        yield from _of_tables(noisy, measurement.features, schema, points)
+        return
     runs = _runs(measurement)
     released, noise = _added(noisy.values, runs), np.sqrt(_added(noisy.deviations**2, runs))
     mean, spread, most = _moments(measurement, points, runs)
@@ -118,13 +122,34 @@ def _of(noisy: NoisyMoments, schema: Schema, points: Array) -> Iterator[Contradi
             yield Contradiction(columns, what, float(released[i]), float(noise[i]), float(mean[i]), float(apart[i]))
 
 
+def _of_tables(noisy: NoisyMoments, cells: Cells, schema: Schema, points: Array) -> Iterator[Contradiction]:
+    """Yield the cell of each table that is farthest from what was released, if it is too far."""
+    measurement = noisy.measurement
+    family, seen = measurement.family, measurement.transformation
+    if not isinstance(family, SoftTables) or seen is None:
+        raise TypeError("tables are seen as soft cells")
+    released, noise = noisy.values, float(noisy.deviations[0])
+    far = _FAR if measurement.multiplier is not None else _FAR_PURE
+    for (table, where), own in zip(cells.places(), family.tables_of(seen, points, cells.tables), strict=True):
+        mean = own.ravel()
+        spread = np.sqrt(mean * (1.0 - mean))
+        allowed = far * np.hypot(noise, spread / len(points) ** 0.5) + _RARE / len(points) + _LEFT_BY_FIT * spread
+        apart = np.abs(mean - released[where]) / allowed
+        worst = int(apart.argmax())
+        if apart[worst] > 1.0:
+            used = sorted(c for column in table for c in family.columns[column].coordinates)
+            columns = tuple(dict.fromkeys(schema.owners[c][0] for c in used))
+            shares = float(released[where][worst]), noise, float(mean[worst])
+            yield Contradiction(columns, "cell of a table", *shares, float(apart[worst]))
+
+
 def _moments(measurement: Measurement, points: Array, runs: Sequence[list[int]]) -> tuple[Array, Array, Array]:
     """Return the mean and the standard deviation of each feature over the rows, and the most that it can be.
 
     Rows that are cut to a length are standardised: a product has at least the deviation that most of them have, even if
     it is constant in a few rows, and is far below 1.
     """
-    if measurement.family.between_pairs or _is_cut(measurement):
+    if _is_cut(measurement):
         mean, square, most = _of_products(measurement.features, _blocks(measurement.seen, points), len(points))
     else:
         total, squares = np.zeros((2, len(measurement.features)))
@@ -192,6 +217,4 @@ def _what(measurement: Measurement, feature: Feature, schema: Schema) -> str:
         return "product"
     if schema.columns[columns[0]].kind == "category":
         return "share of a level"
-    if measurement.family.between_pairs:
-        return "wave"
     return {1: "mean", 2: "second moment"}.get(feature.degree, f"moment of degree {feature.degree}")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from smoothsynth.queries.measurement import Measurement
+    from smoothsynth.queries.selection import TableSelection
 
 
 # A value takes more bytes in the files that are written, with its line and indentation; one of "[]," takes 70 in memory.
@@ -153,10 +154,14 @@ RECEIPT = {"format": int, "software": str, "rows": int, "rows_per_person": int, 
            "charges": [CHARGE], "fit": {"method": str, "converged": bool, "outcome": str}, "synthetic_rows": int,
            "seed": (int, None), "schema": dict, "sha256": dict}  # fmt: skip
 _NOISE = {"purpose": str, "epsilon": _MAYBE, "multiplier": _MAYBE, "rows_per_person": int, "rows": int}
-MOMENTS = {**_NOISE, "mechanism": str, "features": [[[[int]]]], "weights": [int], "integers": [int],
+_FEATURES = {**_NOISE, "mechanism": str, "features": [[[[int]]]], "weights": [int], "integers": [int],
            "view": ({"knots": [[int]], "radius": _MAYBE, "pooled": bool}, None),
            "exclusive": [[int]], "binary": [int]}  # fmt: skip
-CHOICE = ({"count": int, "multiplier": float, "expected": [[int]]}, None)
+_COLUMN = {"value": (int, None), "hats": int, "atoms": [int], "levels": [int]}
+_TABLES = {**_NOISE, "mechanism": str, "tables": [[int]], "integers": [int], "exclusive": [[int]], "binary": [int],
+           "view": {"knots": [[int]], "radius": None, "pooled": bool, "order": int, "columns": [_COLUMN]}}  # fmt: skip
+MOMENTS = (_FEATURES, _TABLES)
+CHOICE = ({"count": int, "multiplier": _MAYBE, "epsilon": _MAYBE}, None)
 FOUND = {"asked": dict, "rounds": [MOMENTS],
          "levels": [{"column": str, "epsilon": float, "delta": float, "rows": int, "counts": [[(str, int)]]}]}  # fmt: skip
 SUBSPACE = {**_NOISE, "dimensions": int, "rank": int, "iterations": int, "start": [[float]], "products": [[int]]}
@@ -206,18 +211,18 @@ def check_earlier(earlier: Sequence[NoisyMoments], moments: Sequence[NoisyMoment
     if not all(math.isclose(share, shares[0], rel_tol=_NEAR_SUM) for share in shares):
         raise ReleaseError("Earlier moments must share their budget as those of the update do; they do not.")
     chosen = [old.measurement.choice for old in earlier]
-    shares += [one.multiplier / _noise(new.measurement) for one, new in zip(chosen, moments, strict=True) if one]
+    shares += [_noise(one) / _noise(new.measurement) for one, new in zip(chosen, moments, strict=True) if one]
     if not all(1.0 / _MOST_APART <= share <= _MOST_APART for share in shares):
         raise ReleaseError("The noise of earlier moments is too far from that of the update for one of the same sums.")
 
 
 def _alike(old: Measurement, new: Measurement) -> Measurement:
-    """Return a measurement with what an update may change: noise, the rows of a person; pairs are not chosen again."""
+    """Return a measurement with what an update may change: noise, the rows of a person; tables are not chosen again."""
     together = new.rows_per_person
     return replace(old, rows_per_person=together, choice=None, epsilon=new.epsilon, multiplier=new.multiplier)
 
 
-def _noise(measurement: Measurement) -> float:
+def _noise(measurement: Measurement | TableSelection) -> float:
     """Return the noise for a sensitivity of one: the multiplier, or one over epsilon."""
     return measurement.multiplier if measurement.multiplier is not None else 1.0 / (measurement.epsilon or math.nan)
 
@@ -296,7 +301,7 @@ def read_measured(folder: Path) -> Measured:
 
 def _moments(facts: Sequence[dict[str, Any]]) -> tuple[NoisyMoments, ...]:
     check_shape(facts, [MOMENTS], "moments")
-    check_shape([m.get("choice") for m in facts], [CHOICE], "choice of pairs")
+    check_shape([m.get("choice") for m in facts], [CHOICE], "choice of tables")
     if len(facts) > MOST_CHARGES:
         raise ReleaseError(f"{MOMENTS_FILE} must have at most {MOST_CHARGES:,} measurements; it has more.")
     moments = tuple(NoisyMoments.from_dict(m) for m in facts)

@@ -23,6 +23,7 @@ from smoothsynth.model.model import empty_model
 from smoothsynth.pipeline.plan import Forecast, Plan, plan
 from smoothsynth.pipeline.terminal import as_text
 from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS
+from smoothsynth.queries.soft_tables import SoftTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,14 +67,20 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
 def _looked_at(plan: Plan) -> list[Measurement]:
     """Return what is measured, through the transformations that a model would make that knows nothing but the schema.
 
-    Shapes of pairs are left out: they are many, and tell little of typical queries.
+    Tables are left out: they have many cells, and tell little of typical queries.
     Where bounds or levels have yet to be found, the schema has no coordinates to look at; then all is looked at straight.
     """
-    measurements = [m for m in plan.measurements if not m.family.between_pairs]
+    measurements = [m for m in plan.measurements if not isinstance(m.family, SoftTables)]
     if not plan.adaptive or plan.discovery is not None:
         return measurements
     model = empty_model(plan.schema)
     return [replace(m, transformation=model.proposed(m, plan.rows)) for m in measurements]
+
+
+NO_DEPENDENCE = (
+    "No dependence between columns will be measured at this budget and number of rows: in the synthetic table columns are "
+    "independent of each other. A delta, a larger epsilon or more rows would change that."
+)
 
 
 def plan_text(plan: Plan) -> str:
@@ -95,7 +102,9 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         rows = f"{found.deviation / (1 if found.delta else FULL_WEIGHT):,.0f} rows"
         measured.add_row(found.purpose, f"{found.coordinates:,}", found.mechanism, rows, cost_of(found))
     for m in plan.measurements:
-        low, high = np.min(m.deviations(plan.rows)), np.max(m.deviations(plan.rows))
+        # Cells of tables all have the same noise, and candidates are too many to list.
+        noise = m.charge().deviation / (plan.rows * np.array(m.weights, dtype=np.float64))
+        low, high = np.min(noise), np.max(noise)
         spread = f"{low:.4f}" if high < low * 1.001 else f"{low:.4f} to {high:.4f}"
         for found in m.charges[:-1]:
             blur = f"{found.deviation / (plan.rows * FULL_WEIGHT):.4f}"
@@ -126,6 +135,8 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     notes = [] if plan.discovery is None else ["", *plan.discovery.sentences(plan.rows)]
     if plan.budget.delta:
         notes += ["", _delta_note(plan)]
+    if len(plan.schema.names) > 1 and not plan.dependence:
+        notes += ["", NO_DEPENDENCE]
     known = [one_line(f"Constraint: {text}") for text in plan.schema.constraints]
     return Group(head, *known, "", measured, *notes, "", errors, "", tail)
 

@@ -24,6 +24,7 @@ from smoothsynth.pipeline.documents import CHARGE, MOST_CHARGES, plain_file, rea
 from smoothsynth.pipeline.release import CSV_FILE, MOMENTS_FILE, REPORT_FILE, ROWS_FILE, Receipt, Release, sha256
 from smoothsynth.pipeline.stored_rows import check_sizes, read_rows
 from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS, check_indicators
+from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.schema.encoding import outside
 
 if TYPE_CHECKING:
@@ -184,7 +185,8 @@ def _check_agreement(receipt: Receipt, measured: Measured) -> None:
     for m in moments:
         check_indicators(m.measurement, receipt.schema)
     for transformation, features in ((m.measurement.transformation, m.features) for m in moments):
-        used = [c for feature in features for term in feature.terms for c, _ in term]
+        cells = isinstance(features, Cells)
+        used = [] if cells else [c for feature in features for term in feature.terms for c, _ in term]
         if not (all(0 <= c < d for c in used) if transformation is None else transformation.sees(d, used)):
             raise ReleaseError("The moments must be of the columns of the receipt's schema; they are not.")
     if subspace is not None and subspace.measurement.dimensions != d:

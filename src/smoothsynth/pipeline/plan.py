@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from smoothsynth.accounting.charges import Budget, Charge, compose
 from smoothsynth.discovery.search import plan_discovery
@@ -14,6 +13,7 @@ from smoothsynth.methods import Adaptive
 from smoothsynth.methods.layout import NOISES, check_count
 from smoothsynth.methods.options import chosen_method
 from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS
+from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.schema import Schema
 from smoothsynth.schema.unresolved import assumed
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # More coordinates than this cannot be measured: at any sensible budget all would be noise.
 MOST_COORDINATES = 5_000
+# Features of one measurement, the lowest first, among which one of several columns would be.
+_LOOKED_AT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,16 @@ class Plan:
     def families(self) -> tuple[str, ...]:
         """The name of the query family of each measurement."""
         return tuple(measurement.family.name for measurement in self.measurements)
+
+    @property
+    def dependence(self) -> bool:
+        """Whether anything is measured of how columns depend on each other."""
+        return any(
+            m.family.name == "clipped second moments"
+            or (isinstance(m.features, Cells) and len(m.features.tables[0]) > 1)
+            or any(len(term) > 1 for feature in islice(m.features, _LOOKED_AT) for term in feature.terms)
+            for m in self.measurements
+        )
 
     @property
     def method_text(self) -> str:
@@ -250,7 +262,7 @@ def _check_schema(schema: object) -> None:
 def _describe(measurement: Measurement, rows: int) -> list[dict[str, Any]]:
     charges = measurement.charges
     noises = [charges[0].deviation / (rows * FULL_WEIGHT)] * (len(charges) - 1)
-    noises.append(float(np.max(measurement.deviations(rows))))
+    noises.append(charges[-1].deviation / (rows * min(measurement.weights)))
     return [
         {**charge.as_dict(), "in_words": charge.sentence(), "noise_of_a_moment": noise}
         for charge, noise in zip(charges, noises, strict=True)

@@ -240,6 +240,27 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class Choosing:
+    """The choice of a measurement, which is charged by itself."""
+
+    measurement: Measurement
+
+    @property
+    def rows_per_person(self) -> int:
+        """The rows of one person that are protected."""
+        return self.measurement.rows_per_person
+
+    @property
+    def sensitivity(self) -> int:
+        """The most that one person can move a score."""
+        return int(self.charge().sensitivity)
+
+    def charge(self) -> charges.Charge:
+        """Say what choosing costs."""
+        return self.measurement.choice_charge()
+
+
+@dataclass(frozen=True, slots=True)
 class NoisyMoments:
     """Moments as released: the noisy whole numbers, with the measurement that says how noisy they are."""
 

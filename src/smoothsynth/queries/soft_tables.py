@@ -8,8 +8,8 @@ unit of a factor (b = 16, 8, 5 bits in tables of one, two, three columns),
     p = floor((Y + S)(hats - 1) 2^b / 2S + 1/2),      i = p // 2^b, at most hats - 2,      f = p - 2^b i
 
 cell i has the weight 2^b - f, the next one f. The entries of one row in one table are whole numbers of at least 0 with a
-fixed sum: replacing the row moves a table by at most sqrt(2) of it in length and by at most 2 in all, whatever its columns and
-cells are (docs/proofs/sensitivity.md, section 14).
+fixed sum: replacing the row moves a table by at most sqrt(2) of it in length and by at most 2 in all, whatever its columns
+and cells are (docs/proofs/sensitivity.md, section 14).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ MOST_ORDER = 3
 class TableColumn:
     """The cells of one column: hat functions of coordinate `value`, its `atoms` (lattice values), and `levels`.
 
-    `levels` are coordinates that are 0 or 1: that of missing cells for numbers, those of the levels for categories. A category
-    has no `value`, and a last cell for none of its levels.
+    `levels` are coordinates that are 0 or 1: that of missing cells for numbers, those of the levels for categories.
+    A category has no `value`, and a last cell for none of its levels.
     """
 
     value: int | None

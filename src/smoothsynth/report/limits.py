@@ -7,13 +7,14 @@ What a release cannot tell, computed from what it measured: the honest half of t
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.queries.bases import LATTICE, coordinate_of
 from smoothsynth.queries.families import RowNorms
+from smoothsynth.queries.soft_tables import Cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,7 +114,7 @@ def limits(release: Release, found: Correlations) -> tuple[Limit, ...]:
     return (
         _individuals(release),
         _pairs(found),
-        *_selected_pairs(release),
+        *_selected_tables(release),
         *_many_columns(release),
         *_rare_groups(release),
         *_fine_detail(release),
@@ -166,30 +167,31 @@ def _many_columns(release: Release) -> Iterator[Limit]:
         )
 
 
-def _selected_pairs(release: Release) -> Iterator[Limit]:
-    """Name the selected pairs, if pairs were selected: those with the largest misfit first."""
-    misfits: dict[tuple[int, ...], float] = {}
-    for noisy in release.moments:
-        expected = None if noisy.measurement.choice is None else noisy.measurement.choice.expected
-        if expected is None:
-            continue
-        for feature, value in zip(noisy.features, noisy.values, strict=True):
-            places = tuple(place for place, _ in feature.terms[0])
-            pair = tuple(map(coordinate_of, places))
-            misfits[pair] = misfits.get(pair, 0.0) + (float(value) - float(expected[places]) / LATTICE) ** 2
-    found = sorted(misfits, key=lambda pair: -misfits[pair])
-    names = [" with ".join(release.schema.coordinates[c] for c in pair) for pair in found]
-    if names:
-        values = release.schema.roles.count("value")
+def _tables(release: Release, order: int) -> list[tuple[int, ...]]:
+    """Return the tables of so many columns that were measured, columns by number."""
+    cells = [noisy.features for noisy in release.moments if isinstance(noisy.features, Cells)]
+    return [table for found in cells for table in found.tables if len(table) == order]
+
+
+def _selected_tables(release: Release) -> Iterator[Limit]:
+    """Name the sets of columns whose tables were measured, if there are some and others were not."""
+    names = release.schema.names
+    every = len(names) * (len(names) - 1) // 2
+    pairs, triples = _tables(release, 2), _tables(release, 3)
+    known = {pair for table in pairs + triples for pair in itertools.combinations(table, 2)}
+    if pairs and len(known) < every:
+        listed = _listed([" with ".join(names[c] for c in table) for table in triples + pairs])
         yield Limit(
-            "Curves and clusters in most pairs of columns",
-            f"Of {values * (values - 1) // 2:,} pairs of columns of numbers {len(names):,} were selected, with noise, as "
-            f"those that correlations describe worst, and looked at more closely: {_listed(names)}. Of all others only "
-            "correlations are known: whether they lie on a curve or in clusters is a guess of the model.",
+            "Curves and clusters in other pairs of columns",
+            f"Of {every:,} pairs of columns {len(known):,} are held in the tables that were selected, with noise, as those "
+            f"that the rows so far described worst: {listed}. Of all others only correlations are known: whether they lie "
+            "on a curve or in clusters is a guess of the model.",
         )
 
 
 def _columns_together(moments: NoisyMoments) -> int:
+    if isinstance(moments.features, Cells):
+        return len(moments.features.tables[0])
     return max(len(term) for feature in moments.features for term in feature.terms)
 
 
@@ -211,7 +213,8 @@ def _rare_groups(release: Release) -> Iterator[Limit]:
 
 
 def _pooled(moments: NoisyMoments) -> bool:
-    return any(f.pooled for f in moments.features) or moments.measurement.family == RowNorms()
+    cells = isinstance(moments.features, Cells)
+    return (not cells and any(f.pooled for f in moments.features)) or moments.measurement.family == RowNorms()
 
 
 def _counted(moments: NoisyMoments) -> bool:
@@ -219,7 +222,8 @@ def _counted(moments: NoisyMoments) -> bool:
 
 
 def _fine_detail(release: Release) -> Iterator[Limit]:
-    single = [(m, f) for m in release.moments if not _pooled(m) for f in m.features if len(f.terms[0]) == 1]
+    measured = [m for m in release.moments if not isinstance(m.features, Cells) and not _pooled(m)]
+    single = [(m, f) for m in measured for f in m.features if len(f.terms[0]) == 1]
     top = max((f.degree for _, f in single), default=0)
     if top:
         counted = any(_counted(m) for m, _ in single)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.accounting.charges import MAXIMA, Charge, compose
+from smoothsynth.accounting.charges import MAXIMA, PURE_MAXIMA, Charge, compose
 from smoothsynth.pipeline.load import strange_receipt, strange_sentences
 from smoothsynth.pipeline.release import NEIGHBOURS, Receipt
 from smoothsynth.queries.measurement import MOST_ROWS
+from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.verification.check import Check, verdict
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def check_charges(evidence: Evidence) -> list[Check]:
 def check_noise(evidence: Evidence) -> list[Check]:
     """Hold the scale of the noise against the cost, exactly.
 
-    b epsilon >= D;  of Gaussian noise  sigma^2 >= (m D)^2 + 4;  of k noisy maxima  s^2 >= (pi/2) k (m D)^2.
+    b epsilon >= D;  of Gaussian noise  sigma^2 >= (m D)^2 + 4;  of k noisy maxima  s^2 >= (pi/2) k (m D)^2,
+    or  s epsilon >= 2 k D.
     """
     problems = []
     for i, charge in enumerate(evidence.facts["charges"], start=1):
@@ -97,7 +99,8 @@ def check_noise(evidence: Evidence) -> list[Check]:
             least = _PI_ABOVE / 2 * charge["coordinates"] * least if charge["mechanism"] == MAXIMA else least + 4
             enough, needed = scale > 0 and scale**2 >= least, math.sqrt(least)
         else:
-            least = D / Fraction(charge["epsilon"] or 0)
+            times = 2 * charge["coordinates"] if charge["mechanism"] == PURE_MAXIMA else 1
+            least = times * D / Fraction(charge["epsilon"] or 0)
             enough, needed = scale >= least > 0, float(least)
         if not enough or not math.isclose(float(scale), needed, rel_tol=_NEAR):
             problems.append(f"Charge {i} has noise of scale {float(scale):.10g}; its cost needs {needed:.10g}.")
@@ -146,7 +149,8 @@ def check_words(evidence: Evidence) -> list[Check]:
 def _misfit(evidence: Evidence, noisy: NoisyMoments) -> str | None:
     """Say whether moments are of other rows, or of coordinates that the schema (or the transformation) does not have."""
     transformation, d = noisy.measurement.transformation, evidence.schema.dimensions
-    used = [c for feature in noisy.features for term in feature.terms for c, _ in term]
+    cells = isinstance(noisy.features, Cells)
+    used = [] if cells else [c for feature in noisy.features for term in feature.terms for c, _ in term]
     if not (all(0 <= c < d for c in used) if transformation is None else transformation.sees(d, used)):
         return f"{noisy.measurement.purpose!r:.80}: of columns that the schema does not have."
     if noisy.rows != evidence.facts["rows"]:

@@ -19,6 +19,7 @@ from smoothsynth.pipeline.documents import Measured, Stated, plain_file, read_me
 from smoothsynth.pipeline.load import KNOWN, NEEDED
 from smoothsynth.pipeline.release import MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, Release, sha256
 from smoothsynth.pipeline.stored_rows import check_sizes, read_rows
+from smoothsynth.queries.measurement import Choosing
 from smoothsynth.schema import Category, Schema
 from smoothsynth.schema.constraints import broken
 from smoothsynth.schema.encoding import outside
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from smoothsynth.discovery.search import Found
     from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement
     from smoothsynth.queries.measurement import Measurement, NoisyMoments
-    from smoothsynth.queries.selection import PairSelection
     from smoothsynth.schema import Column
 
 
@@ -75,12 +75,12 @@ class Evidence:
         return self.measured.found
 
     @property
-    def measurements(self) -> list[LevelsMeasurement | PairSelection | Measurement | SubspaceMeasurement]:
+    def measurements(self) -> list[LevelsMeasurement | Choosing | Measurement | SubspaceMeasurement]:
         """What was measured or chosen, once for each charge there should be."""
-        measured: list[LevelsMeasurement | PairSelection | Measurement | SubspaceMeasurement] = []
+        measured: list[LevelsMeasurement | Choosing | Measurement | SubspaceMeasurement] = []
         measured += [] if self.found is None else self.found.measurements
         for m in (noisy.measurement for noisy in self.moments):
-            measured += [m] if m.choice is None else [m.choice, m]
+            measured += [m] if m.choice is None else [Choosing(m), m]
         if self.subspace is not None:
             measured += [self.subspace.measurement] * self.subspace.measurement.iterations
         return measured

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.errors import PlanError
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import rows_of_model
 from smoothsynth.pipeline.release import FORMAT
@@ -22,7 +21,6 @@ from smoothsynth.verification.check import Check
 
 if TYPE_CHECKING:
     from smoothsynth.model.model import Model
-    from smoothsynth.queries.measurement import Measurement
     from smoothsynth.queries.transformation import Transformation
     from smoothsynth.verification.folder import Evidence
 
@@ -36,10 +34,7 @@ _NEAR = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The model after all releases, how many transformations it chose, and their largest knot difference in lattice steps.
-
-    `offered` is the largest difference, in such steps, of what was expected of pairs of columns before some were chosen.
-    """
+    """The model after all releases, how many transformations it chose, and their largest knot difference in lattice steps."""
 
     model: Model
     transformations: int
@@ -50,19 +45,16 @@ class Replay:
 
 def replay(evidence: Evidence) -> Replay:
     """Let the model learn from the moments in order; stop at a transformation that it would not have chosen."""
-    rounds, transformations, farthest, offered = _begun(evidence), 0, 0, 0
-    # Transformations may be kept from an earlier release: then they follow from its moments, which the folder holds too.
-    sources = evidence.earlier or evidence.moments
-    for i, (noisy, source) in enumerate(zip(evidence.moments, sources, strict=True), start=1):
+    rounds, transformations, farthest = _begun(evidence), 0, 0
+    for i, noisy in enumerate(evidence.moments, start=1):
         transformation = noisy.measurement.transformation
         if transformation is not None:
             difference = _difference(transformation, rounds.proposed)
             transformations, farthest = transformations + 1, max(farthest, difference)
-            offered = max(offered, _unexpected(rounds.origin, source.measurement))
-            if difference > _CLOSE or offered > _EXPECTED:
-                return Replay(rounds.model, transformations, farthest, i, offered)
+            if difference > _CLOSE:
+                return Replay(rounds.model, transformations, farthest, i)
         rounds = rounds.after(noisy)
-    return Replay(rounds.model, transformations, farthest, None, offered)
+    return Replay(rounds.model, transformations, farthest, None)
 
 
 def _begun(evidence: Evidence) -> Rounds:
@@ -108,8 +100,8 @@ def _check_transformations(evidence: Evidence, replayed: Replay) -> Check:
         else f"Each of {replayed.transformations} transformations"
     )
     which += " (those of an earlier release, whose moments are in the folder)" if evidence.earlier else ""
-    if replayed.farthest or replayed.offered:
-        most = max(replayed.farthest, replayed.offered)
+    if replayed.farthest:
+        most = replayed.farthest
         words = f"{which} is close to what follows from earlier releases: knots differ by at most {most}"
         return Check("transformations", "warning", f"{words} of {LATTICE:,}, as they may on another kind of machine.")
     return Check("transformations", "passed", f"{which} is exactly what follows from earlier releases.")
@@ -119,7 +111,7 @@ def _unfounded(replayed: Replay, format_: int) -> Check:
     """Refute a transformation that the model does not propose; the model of an earlier format may have proposed it."""
     words = f"Measurement {replayed.unfounded} has a transformation that does not follow from earlier releases"
     words += f" (knots differ by {replayed.farthest:,} of {LATTICE:,}"
-    words += f", what is expected of pairs by {replayed.offered:,})" if replayed.offered else ")"
+    words += ")"
     if format_ == FORMAT:
         return Check("transformations", "failed", f"{words}.")
     other = f"as format {FORMAT} proposes them, and the folder has format {format_}"
@@ -160,20 +152,6 @@ def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
     words = f"Drawn again from the moments and the seed, {exact / total:.1%} of {total:,} values are equal and "
     words += f"{near / total:.1%} within 1e-6."
     return Check(name, "passed" if near == total else "warning", words)
-
-
-def _unexpected(origin: Model, stated: Measurement) -> int:
-    """Return the largest difference of what was expected of pairs before some were chosen, in steps of the lattice."""
-    if stated.choice is None or stated.choice.expected is None:
-        return 0
-    try:
-        chosen = origin.offer(stated).choice
-    except PlanError:
-        # A pair that was known already is not among those that can be chosen.
-        return 2 * LATTICE
-    if chosen is None or chosen.expected is None:
-        raise AssertionError("a choice is offered with what is expected")
-    return int(np.abs(stated.choice.expected - chosen.expected).max())
 
 
 def _difference(stated: Transformation, chosen: Transformation | None) -> int:
