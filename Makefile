@@ -47,7 +47,7 @@ test: $(VENV)/.dev browser java ## Install, and run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 slow: $(VENV)/.dev ## Run the long statistical, fault and benchmark tests
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto -m slow --hypothesis-profile=fresh
 
 lint: $(VENV)/.dev ## Check style and layout
 	$(BIN)/ruff check .

@@ -22,6 +22,8 @@ spec = importlib.util.spec_from_file_location("mutants", Path(__file__).with_nam
 mutants = sys.modules["mutants"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(mutants)
 
+pytestmark = pytest.mark.fresh_noise
+
 
 # One of each kind every time; `make audit` and `make slow` have them all.
 OFTEN = (

@@ -35,6 +35,8 @@ FALSE_ALARM = 1e-7
 FEWEST_EXPECTED = 25
 WRONG = [1.3, 1 / 1.3]
 
+pytestmark = pytest.mark.fresh_noise
+
 
 def follows(counts, probabilities):
     """Accept counts per cell as draws from the probabilities; cells too rare for chi-square are pooled."""

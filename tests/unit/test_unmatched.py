@@ -45,7 +45,7 @@ def test_cells_that_are_no_value_of_their_column_touch_no_other_column(kind, sha
     release = ss.release(pa.table(values), schema=schema, epsilon=4.0, delta=delta, seed=1, synthetic_rows=4_000)
     rows = release.to_pandas()
     assert 0.9 < rows["g"].std() < 1.2
-    assert rows["u"].std() == pytest.approx(12**-0.5, rel=0.03)
+    assert rows["u"].std() == pytest.approx(12**-0.5, rel=0.08)
     assert (rows["g"] > 6.5).mean() / 0.9 == pytest.approx(0.159, abs=0.03)
     if kind in ("no level", "missing"):
         assert unmatched(schema, release.moments)["c"] == pytest.approx(share, abs=0.02)
