@@ -305,11 +305,18 @@ def engine(request):
 def test_every_input_gives_the_sums_computed_by_hand(engine, kind, values, seen, tmp_path):
     table = open_table(INPUTS[kind](arrow_table(values), tmp_path), SCHEMA)
     assert table.rows == ROWS
-    # Several times: a table can be read again, which plans of several rounds need.
-    for name, (transformation, features) in VIEWS.items():
+    # Several times: a table can be read again, which plans of several rounds need. Clusters look at a frame in every way.
+    for name in VIEWS if isinstance(engine, LocalEngine) else ("as it is", "waves"):
+        transformation, features = VIEWS[name]
         assert engine.sums(table, features, transformation=transformation).unseal() == seen[name], name
 
 
+# Every cluster sums all of them at once, for every input.
+@pytest.mark.parametrize(
+    "engine",
+    [pytest.param(name, marks=pytest.mark.slow if ENGINES[name].frame else ()) for name in ENGINES],
+    indirect=True,
+)
 @pytest.mark.parametrize("features", FEATURES)
 def test_every_kind_of_feature_gives_the_sums_computed_by_hand(engine, features, values, by_hand, tmp_path):
     table = open_table(folder_of_parquet(arrow_table(values), tmp_path / "many"), SCHEMA)
