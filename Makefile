@@ -48,6 +48,7 @@ test: $(VENV)/.dev browser java ## Install, and run the tests
 
 slow: $(VENV)/.dev ## Run the long statistical, fault and benchmark tests
 	$(BIN)/python -m pytest -n auto -m slow --hypothesis-profile=fresh
+	$(BIN)/python -m pytest -n auto tests/properties tests/fuzz --hypothesis-profile=fresh
 
 lint: $(VENV)/.dev ## Check style and layout
 	$(BIN)/ruff check .

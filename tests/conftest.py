@@ -16,9 +16,9 @@ from hypothesis import settings
 import smoothsynth as ss
 from smoothsynth.private import noise
 
-# A slow machine is not a failure. Every run has the same examples, but with --hypothesis-profile=fresh, as `make slow` has.
-settings.register_profile("fresh", deadline=None, max_examples=60)
-settings.register_profile("smoothsynth", settings.get_profile("fresh"), derandomize=True)
+# A slow machine is not a failure. Every run tries the same examples; `make slow` tries others, and more.
+settings.register_profile("smoothsynth", deadline=None, max_examples=60, derandomize=True)
+settings.register_profile("fresh", deadline=None, max_examples=500)
 settings.load_profile("smoothsynth")
 
 
@@ -108,6 +108,13 @@ def reproducible_noise(name):
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Give what a file makes as it is read noise of its own."""
+    with reproducible_noise(collector.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """Give each test noise of its own, the same in every run, whichever tests were run before it."""
     with _noise_for(item, item.nodeid):
@@ -127,8 +134,9 @@ def _noise_for(node, name):
     return contextlib.nullcontext() if fresh else reproducible_noise(name)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def noise_of():
+    """Return the context in which noise is that of a name."""
     return reproducible_noise
 
 

@@ -4,6 +4,7 @@ An engine joins by one line in ENGINES.
 """
 
 import copy
+import functools
 import gzip
 import itertools
 import math
@@ -62,6 +63,7 @@ def lattice_by_hand(values):
     ]
 
 
+@functools.cache
 def factor(x, degree):
     before, last = 1.0, x / S
     for _ in range(degree - 1):
@@ -280,17 +282,17 @@ def dask_frame(path, parts):
     return dataframe.from_pandas(pd.read_parquet(path), npartitions=parts)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def values():
     return make_rows()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def by_hand(values):
     return {name: sums_by_hand(values, features) for name, features in FEATURES.items()}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def seen(values):
     return {name: sums_by_hand(values, features, transformation) for name, (transformation, features) in VIEWS.items()}
 
