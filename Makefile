@@ -47,7 +47,8 @@ test: $(VENV)/.dev browser java ## Install, and run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 slow: $(VENV)/.dev ## Run the long statistical, fault and benchmark tests
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto -m slow --hypothesis-profile=fresh
+	$(BIN)/python -m pytest -n auto tests/properties tests/fuzz --hypothesis-profile=fresh
 
 lint: $(VENV)/.dev ## Check style and layout
 	$(BIN)/ruff check .

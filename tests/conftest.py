@@ -1,5 +1,8 @@
 import contextlib
+import hashlib
+import math
 import os
+import random
 import re
 import shutil
 import sys
@@ -11,9 +14,11 @@ import pytest
 from hypothesis import settings
 
 import smoothsynth as ss
+from smoothsynth.private import noise
 
-# A slow machine is not a failure.
-settings.register_profile("smoothsynth", deadline=None, max_examples=60)
+# A slow machine is not a failure. Every run tries the same examples; `make slow` tries others, and more.
+settings.register_profile("smoothsynth", deadline=None, max_examples=60, derandomize=True)
+settings.register_profile("fresh", deadline=None, max_examples=500)
 settings.load_profile("smoothsynth")
 
 
@@ -43,6 +48,96 @@ def pytest_xdist_make_scheduler(config, log):
 
     config.option.loadscopereorder = False
     return ByFile(config, log)
+
+
+# Below it a discrete Gaussian is drawn from a table; above it a rounded normal number has its law to seven digits.
+WIDE_SIGMA = 1000.0
+default_rng = np.random.default_rng
+
+
+class Reproducible:
+    """What `private/noise.py` takes from OpenDP and the operating system: the same laws, from the seed of a name."""
+
+    def __init__(self, name):
+        digest = hashlib.sha256(name.encode()).digest()
+        self._generator, self.randbelow = default_rng(list(digest)), random.Random(digest).randrange
+
+    def laplace(self, scale):
+        """The whole part of an exponential number is geometric, and the difference of two has the discrete Laplace law."""
+
+        def sampler(numbers):
+            one, other = np.floor(self._generator.exponential(scale, (2, len(numbers))))
+            return [exact + int(a) - int(b) for exact, a, b in zip(numbers, one, other, strict=True)]
+
+        return sampler
+
+    def gaussian(self, sigma):
+        def sampler(numbers):
+            if sigma > WIDE_SIGMA:
+                drawn = np.rint(self._generator.normal(0.0, sigma, len(numbers)))
+            else:
+                support = np.arange(-math.ceil(12 * sigma), math.ceil(12 * sigma) + 1)
+                weights = np.exp(-((support / sigma) ** 2) / 2)
+                drawn = self._generator.choice(support, len(numbers), p=weights / weights.sum())
+            return [exact + int(z) for exact, z in zip(numbers, drawn, strict=True)]
+
+        return sampler
+
+    def maxima(self, count, scale):
+        def sampler(scores):
+            return np.argsort(-(np.array(scores) + self._generator.gumbel(0.0, scale, len(scores))))[:count].tolist()
+
+        return sampler
+
+    def default_rng(self, seed=None):
+        """Where a caller of the package leaves out the seed of synthetic rows."""
+        return default_rng(self._generator.integers(2**63) if seed is None else seed)
+
+
+@contextlib.contextmanager
+def reproducible_noise(name):
+    """Replace the entropy below the package's noise, and that of generators without a seed, by what a name gives."""
+    source = Reproducible(name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise, "_laplace_sampler", source.laplace)
+        patch.setattr(noise, "_gaussian_sampler", source.gaussian)
+        patch.setattr(noise, "_maxima_sampler", source.maxima)
+        patch.setattr(noise, "secrets", source)
+        patch.setattr(np.random, "default_rng", source.default_rng)
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Give what a file makes as it is read noise of its own."""
+    with reproducible_noise(collector.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Give each test noise of its own, the same in every run, whichever tests were run before it."""
+    with _noise_for(item, item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Give what tests share noise of its own, whichever test asks for it first."""
+    node = request.node
+    with _noise_for(node, f"{node.nodeid} {fixturedef.argname} {getattr(request, 'param_index', 0)}"):
+        return (yield)
+
+
+def _noise_for(node, name):
+    fresh = node.get_closest_marker("fresh_noise")
+    return contextlib.nullcontext() if fresh else reproducible_noise(name)
+
+
+@pytest.fixture(scope="session")
+def noise_of():
+    """Return the context in which noise is that of a name."""
+    return reproducible_noise
 
 
 @pytest.fixture

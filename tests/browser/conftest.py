@@ -43,7 +43,7 @@ class Visit:
 
     def until(self, script, argument=None):
         """Wait for a function of the page to be true; Playwright's own way needs eval, which the page forbids."""
-        end = time.monotonic() + 20.0
+        end = time.monotonic() + 60.0
         while not self.page.evaluate(script, argument):
             assert time.monotonic() < end, f"the page never came to {script}"
             time.sleep(0.02)

@@ -316,7 +316,7 @@ def test_spark_itself_would_have_repeated_it(hostile, spark_folder):
     before = len(log.read_bytes())
     with pytest.raises(Exception, match=HOSTILE_TEXT):
         HOSTILE["a cast"](hostile).collect()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while HOSTILE_TEXT.encode() not in log.read_bytes()[before:] and time.monotonic() < deadline:
         time.sleep(0.1)
     assert HOSTILE_TEXT.encode() in log.read_bytes()[before:]

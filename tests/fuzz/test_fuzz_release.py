@@ -268,7 +268,6 @@ def try_damage(files, seed, folder):
         use_release(made)
 
 
-@settings(max_examples=150)
 @given(which=st.sampled_from(range(3)), seed=st.integers(0, 2**32))
 def test_damage_of_any_kind(which, seed, releases, tmp_path_factory):
     try_damage(releases[which], seed, tmp_path_factory.getbasetemp() / "few" / "out")

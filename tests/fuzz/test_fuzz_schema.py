@@ -85,7 +85,6 @@ def try_text(text):
     assert error is None or error.__cause__ is error.__context__ is None
 
 
-@settings(max_examples=150)
 @given(facts=FACTS)
 @example(facts=[])
 @example(facts={1: 2, "a": 3})
@@ -101,7 +100,6 @@ def test_facts_of_any_kind(facts):
     try_facts(facts)
 
 
-@settings(max_examples=150)
 @given(text=st.lists(st.sampled_from(WORDS) | st.text(max_size=5), max_size=20).map("".join))
 def test_text_of_any_kind(text):
     try_text(text)
@@ -138,10 +136,10 @@ def harness(inputs, seed=1):
 
 
 def test_the_harness_counts():
-    shown = harness(100, seed=3)
+    shown = harness(40, seed=3)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     inputs, accepted, refused, unhandled = map(int, shown.stdout.split("\nall")[1].split())
-    assert inputs == accepted + refused >= 100
+    assert inputs == accepted + refused >= 40
     assert unhandled == 0
     assert accepted > 0
     assert refused > 0

@@ -44,7 +44,6 @@ def try_file(path):
         assert refused.__cause__ is refused.__context__ is None
 
 
-@settings(max_examples=120)
 @given(head=HEADS, lines=st.lists(LINES, max_size=6), end=ENDS, encoding=st.sampled_from(["utf-8", "utf-16", "cp1252"]))
 def test_csv_of_any_cells(head, lines, end, encoding, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "cells.csv"

@@ -103,7 +103,6 @@ def test_rows_that_keep_everything_stay_and_survive_the_cube(schema, seed):
         assert np.array_equal(first, second, equal_nan=True)
 
 
-@settings(max_examples=100)
 @given(st.lists(st.lists(st.integers(-6, 6), min_size=4, max_size=4), min_size=1, max_size=3), st.data())
 def test_whole_solutions_are_solutions_and_all_of_them(matrix, data):
     solution = data.draw(st.lists(st.integers(-9, 9), min_size=4, max_size=4))

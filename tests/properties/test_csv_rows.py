@@ -46,7 +46,6 @@ def read(path, content):
     return rows
 
 
-@settings(max_examples=300)
 @given(rows=TABLES, mode=MODES, end=ENDS, data=st.data(), closed=st.booleans(), small=st.booleans())
 def test_a_cell_changes_its_own_row_only(rows, mode, end, data, closed, small, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "rows.csv"
@@ -68,7 +67,6 @@ def test_a_cell_changes_its_own_row_only(rows, mode, end, data, closed, small, t
         assert [after[at][i] for i in range(len(cells)) if i != place] == others
 
 
-@settings(max_examples=150)
 @given(rows=TABLES, mode=MODES, end=ENDS)
 def test_what_python_writes_is_read(rows, mode, end, tmp_path_factory):
     lines, end = written(rows, mode, end)
@@ -93,7 +91,6 @@ def by_hand(block, columns):
     return rows
 
 
-@settings(max_examples=600)
 @given(pieces=PIECES, columns=st.integers(1, 3))
 @example(pieces=[b'"', b"a", b'"', b'"', b","], columns=2)
 @example(pieces=[b"a", b'"', b",", b'"', b"a"], columns=2)
@@ -110,7 +107,6 @@ def test_both_ways_to_read_a_block_give_the_same_cells(pieces, columns):
         assert csv_lines.count_rows(company + block, columns) == len(found)
 
 
-@settings(max_examples=200)
 @given(line=st.text(st.sampled_from('",ab '), min_size=1, max_size=12))
 def test_the_cells_of_a_line_are_those_that_python_finds(line):
     assert csv_lines.cells_of(line.encode()) == [cell.encode() for cell in next(csv.reader([line]))]

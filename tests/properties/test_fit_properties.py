@@ -20,7 +20,6 @@ def problems(draw):
     return matrix, target
 
 
-@settings(deadline=None, max_examples=150)
 @given(problem=problems())
 def test_the_linear_program_is_always_solved_and_proved(problem):
     matrix, target = problem
@@ -35,7 +34,6 @@ def test_the_linear_program_is_always_solved_and_proved(problem):
     assert reached <= np.abs(matrix - target).sum(axis=1).min() + 1e-9
 
 
-@settings(deadline=None, max_examples=150)
 @given(problem=problems(), scale=st.sampled_from([1.0, 0.3, 0.05]))
 def test_maximum_entropy_always_converges_where_the_noise_is_moderate(problem, scale):
     matrix, target = problem

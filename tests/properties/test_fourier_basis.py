@@ -80,7 +80,6 @@ def test_sums_are_those_of_the_view(seed, rows, some):
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
 def test_no_pair_of_rows_moves_more_than_the_bound(data):
     """Of some of the features, with any weights, bent in any way."""
     chosen = data.draw(st.lists(st.sampled_from((*alone(), *products())), min_size=1, max_size=32, unique=True))

@@ -65,7 +65,6 @@ def test_the_sums_of_a_column_add_up_to_the_rows_and_are_those_of_the_view(seed,
 
 
 @given(data=st.data(), counts=st.integers(2, 12))
-@settings(max_examples=100, deadline=None)
 def test_no_pair_of_rows_moves_more_than_the_bound(data, counts):
     """Of some of the counts, with any weights, bent in any way."""
     chosen = data.draw(st.lists(st.sampled_from(all_counts(counts)), min_size=1, max_size=12, unique=True))

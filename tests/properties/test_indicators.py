@@ -59,7 +59,6 @@ POOLS = st.lists(terms(), min_size=2, max_size=3).map(lambda several: Feature(tu
 FEATURES = st.lists(st.one_of(terms().map(lambda term: Feature((term,))), POOLS), min_size=1, max_size=14)
 
 
-@settings(max_examples=150, deadline=None)
 @given(FEATURES, st.randoms(use_true_random=False))
 def test_no_pair_of_rows_moves_more_than_the_bound(features, random):
     weights = [random.choice([1, 2, 5, 9]) for _ in features]
@@ -81,7 +80,6 @@ FEW = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(FEW, st.randoms(use_true_random=False))
 def test_few_features_of_few_coordinates(features, random):
     """In sums of many bounds an error could hide."""

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from smoothsynth.private.engines.kernel import Kernel
@@ -51,7 +51,6 @@ def term_value(x, term):
 
 
 @given(chosen=features, rows=points, cut=st.integers(0, 20))
-@settings(max_examples=150, deadline=None)
 def test_sums_are_those_of_big_integers(chosen, rows, cut):
     expected = [sum(term_value(x, t) for x in rows for t in f.terms) for f in chosen]
     columns = np.array(rows, dtype=np.float64).T / S
@@ -59,7 +58,6 @@ def test_sums_are_those_of_big_integers(chosen, rows, cut):
 
 
 @given(chosen=features, row=points.map(lambda rows: rows[0]))
-@settings(max_examples=150, deadline=None)
 @example(chosen=[Feature((((0, 3),),))], row=[S - 1, 0, 0, 0])
 def test_a_row_is_within_one_and_within_the_rounding_of_the_truth(chosen, row):
     point = np.array([row]) / S
@@ -81,7 +79,6 @@ bounds = st.one_of(
 
 
 @given(ends=bounds, values=st.lists(st.floats(width=64), min_size=1, max_size=30))
-@settings(max_examples=400, deadline=None)
 def test_the_lattice_is_the_unit_coordinate_of_the_schema_rounded(ends, values):
     lower, upper = sorted(ends)
     column = Number(lower, upper)
@@ -111,7 +108,6 @@ def test_whole_numbers_and_doubles_agree(values):
 
 
 @given(chosen=features)
-@settings(max_examples=100, deadline=None)
 def test_products_that_are_joined_never_cost_more_than_those_of_single_prefixes(chosen):
     plan = recipe(chosen, D)
     products = [product for step in plan.steps for product in step.products]
@@ -134,7 +130,6 @@ cells = st.one_of(number_like, st.text(max_size=6), finite.map(repr), st.none(),
 
 
 @given(column=st.lists(cells, min_size=1, max_size=12))
-@settings(max_examples=500, deadline=None)
 @example(column=["+1", "1e99999999999999999999", "9" * 400, "." * 3, "1" + "0" * 400 + "e-400", "-0"])
 def test_a_cell_never_depends_on_its_company(column):
     array = pa.array(column, pa.string())
@@ -148,7 +143,6 @@ def test_a_cell_never_depends_on_its_company(column):
 
 
 @given(value=finite)
-@settings(max_examples=300)
 def test_a_cell_is_the_nearest_double(value):
     for text in (repr(value), f" +{value!r} " if value >= 0 else f"{value!r}\t"):
         assert parse_cells(pa.array([text, "text"]))[0].as_py() == value == parse_cells(pa.array([text]))[0].as_py()

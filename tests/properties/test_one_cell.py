@@ -364,7 +364,6 @@ ARROW = {
 COLUMNS = [ss.Number(-9, 9), ss.Boolean(), ss.Date("1900-01-01", "2100-01-01"), ss.Datetime(*SPAN), CODES, WORDS]
 
 
-@settings(max_examples=150, deadline=None)
 @given(type_=st.sampled_from(list(ARROW)), column=st.sampled_from(COLUMNS), data=st.data())
 def test_a_cell_is_the_same_by_itself_as_in_a_column_of_its_type(type_, column, data):
     cells = data.draw(st.lists(ARROW[type_] | st.none(), min_size=1, max_size=4))
@@ -373,7 +372,6 @@ def test_a_cell_is_the_same_by_itself_as_in_a_column_of_its_type(type_, column, 
         assert bits_of(array, column) == bits_of(arrow_of(array.to_pylist()), column)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.decimals(-(10**9), 10**9, places=9))
 def test_a_decimal_is_the_nearest_double_whatever_its_scale(cell):
     for scale in (9, 15, 28):

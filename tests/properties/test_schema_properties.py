@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
@@ -16,14 +16,12 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 POSITIVE = st.floats(min_value=5e-324, max_value=1.7e308)
 
 
-@settings(max_examples=300)
 @given(POSITIVE)
 def test_the_logarithm_is_within_two_units_of_the_last_place(value):
     found, true = float(log(np.array([value]))[0]), math.log(value)
     assert abs(found - true) <= 2 * math.ulp(true)
 
 
-@settings(max_examples=300)
 @given(FINITE)
 def test_asinh_is_within_a_few_units_of_the_last_place(value):
     found, true = float(asinh(np.array([value]))[0]), math.asinh(value)
@@ -62,7 +60,6 @@ def finest(column):
     return 1e-15 + 8 * max(math.ulp(low), math.ulp(high)) / (high / 2 - low / 2)
 
 
-@settings(max_examples=400, deadline=None)
 @given(columns(), st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_values_come_back(column, shares):
     lower, upper = column.bounds
@@ -79,7 +76,6 @@ def test_values_come_back(column, shares):
     assert np.allclose(column.to_unit(back), unit, rtol=0, atol=1e-10 + 4 * finest(column))
 
 
-@settings(max_examples=300, deadline=None)
 @given(columns(), st.lists(st.floats(), min_size=1, max_size=8))
 def test_transforms_are_total_and_rise(column, values):
     values = np.array([*values, *column.bounds, np.nan, np.inf, -np.inf])
@@ -93,7 +89,6 @@ def test_transforms_are_total_and_rise(column, values):
         assert column.from_unit(np.array([-1.0, 1.0])).tolist() == list(column.bounds)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(1, 10**6), st.integers(1, 10**6), st.sampled_from([None, "log", "asinh"]), st.data())
 def test_whole_numbers_come_back_exactly(one, other, transform, data):
     lower, upper = sorted((one, other))
@@ -117,7 +112,6 @@ SCHEMA = Schema(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.lists(st.floats(-3, 3), min_size=SCHEMA.dimensions, max_size=SCHEMA.dimensions), min_size=1, max_size=5)
 )
@@ -136,7 +130,6 @@ DIGITS = st.text("0123456789-T: .Z+", max_size=30)
 DATED = st.datetimes().map(str) | st.dates().map(str) | st.datetimes().map(lambda m: m.isoformat("T", "milliseconds"))
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(DIGITS | DATED | st.text(max_size=6) | st.none(), min_size=1, max_size=6))
 def test_a_moment_does_not_depend_on_the_cells_beside_it(cells):
     array = pa.array(cells, pa.string())
@@ -146,14 +139,12 @@ def test_a_moment_does_not_depend_on_the_cells_beside_it(cells):
     assert together == beside
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.datetimes(), st.sampled_from(["T", " "]))
 def test_moments_in_text_are_the_moments(moment, between):
     found = microseconds(pa.array([moment.isoformat(between), "x"]))[0]
     assert found == pa.array([moment], pa.timestamp("us")).cast(pa.int64())[0].as_py()
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.none() | st.text(max_size=4) | st.sampled_from(["x", " y", "z ", "NA"]), max_size=8))
 def test_a_level_does_not_depend_on_the_cells_beside_it(cells):
     column = SCHEMA.columns["c"]

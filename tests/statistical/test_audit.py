@@ -22,6 +22,8 @@ spec = importlib.util.spec_from_file_location("mutants", Path(__file__).with_nam
 mutants = sys.modules["mutants"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(mutants)
 
+pytestmark = pytest.mark.fresh_noise
+
 
 # One of each kind every time; `make audit` and `make slow` have them all.
 OFTEN = (
@@ -50,7 +52,9 @@ def test_a_forgery_passes_only_if_verify_is_broken(lax):
 
 @pytest.mark.parametrize("case", printed.printed_cases(), ids=lambda case: case.mechanism)
 def test_printed_constants_are_caught(case):
-    assert any(finding.exceeds for finding in run.examine_all([case], trials=3_000))
+    # With 3,000 trials the bound on the noise with log(1/delta) came down to 1.06 times its claim in one of 120 runs.
+    trials = 20_000 if "log(1/delta)" in case.mechanism else 3_000
+    assert any(finding.exceeds for finding in run.examine_all([case], trials=trials))
 
 
 def test_ours_keep_their_claims():

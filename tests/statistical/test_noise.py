@@ -35,6 +35,8 @@ FALSE_ALARM = 1e-7
 FEWEST_EXPECTED = 25
 WRONG = [1.3, 1 / 1.3]
 
+pytestmark = pytest.mark.fresh_noise
+
 
 def follows(counts, probabilities):
     """Accept counts per cell as draws from the probabilities; cells too rare for chi-square are pooled."""
@@ -88,6 +90,14 @@ def wide_gaussian_follows(draws, sigma):
     return follows_distribution(draws, lambda x: 0.5 * math.erfc(-x / math.sqrt(2)), width=sigma)
 
 
+def follows_on_the_plane(counts, weights):
+    """Accept counts of lattice points; and of points up to signs and order, where a wrong shape shows with fewer draws."""
+    far = np.abs(np.arange(len(counts)) - len(counts) // 2)
+    alike = (np.maximum.outer(far, far) * len(counts) + np.minimum.outer(far, far)).ravel()
+    counts, law = counts.ravel(), (weights / weights.sum()).ravel()
+    return follows(counts, law) and follows(np.bincount(alike, counts), np.bincount(alike, law))
+
+
 def cube_follows(vectors, scale):
     """Accept pairs as draws from exp(-|z|_inf / scale) on the plane, each lattice point a cell."""
     reach = 100
@@ -95,7 +105,7 @@ def cube_follows(vectors, scale):
     weights = np.exp(-np.maximum(line[:, None], line[None, :]) / scale)
     counts = np.zeros_like(weights)
     np.add.at(counts, tuple(np.array(vectors).T + reach), 1)
-    return follows(counts.ravel(), (weights / weights.sum()).ravel())
+    return follows_on_the_plane(counts, weights)
 
 
 def largest_follows(vectors, scale):
@@ -129,7 +139,7 @@ def ball_follows(vectors, scale, *, reach=60, fine=8):
     weights = density.reshape(2 * reach + 1, fine, 2 * reach + 1, fine).sum(axis=(1, 3))
     counts = np.zeros_like(weights)
     np.add.at(counts, tuple(np.array(vectors).T + reach), 1)
-    return follows(counts.ravel(), (weights / weights.sum()).ravel())
+    return follows_on_the_plane(counts, weights)
 
 
 def wide_ball_follows(vectors, scale):
@@ -143,8 +153,8 @@ def wide_ball_follows(vectors, scale):
 
 @pytest.fixture(scope="module")
 def pairs():
-    """Twenty thousand draws of the cube on two sums, scale 3."""
-    return [noise.add_cube_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(20_000)]
+    """Draw from the cube on two sums, scale 3: as often as every wrong claim needs to be refused by six deviations."""
+    return [noise.add_cube_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(10_000)]
 
 
 class TestLaplace:
@@ -222,7 +232,7 @@ class TestMaxima:
         sampler = noise.noisy_maxima(count, sensitivity=unit, multiplier=1.5)
         scale = maxima_scale(unit, 1.5, count=count)
         assert scale == pytest.approx(1.5 * unit * math.sqrt(count * math.pi / 2), rel=1e-6)
-        named = [sampler(scores) for _ in range(40_000)]
+        named = [sampler(scores) for _ in range(8_000)]
         assert maxima_follow(named, scores, scale)
         assert not any(maxima_follow(named, scores, scale * wrong) for wrong in WRONG)
 
@@ -261,7 +271,7 @@ class TestCube:
         assert not largest_follows(pairs, 3.0)
 
     def test_one_sum_is_discrete_laplace(self):
-        draws = [noise.add_cube_noise([0], sensitivity=3, epsilon=1.0)[0] for _ in range(8_000)]
+        draws = [noise.add_cube_noise([0], sensitivity=3, epsilon=1.0)[0] for _ in range(6_000)]
         assert laplace_follows(draws, 3.0)
         assert not any(laplace_follows(draws, 3.0 * wrong) for wrong in WRONG)
 
@@ -298,7 +308,7 @@ class TestCube:
 
 class TestBall:
     def test_joint_law(self):
-        vectors = [noise.add_ball_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(20_000)]
+        vectors = [noise.add_ball_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(12_000)]
         assert ball_follows(vectors, 3.0)
         assert not any(ball_follows(vectors, 3.0 * wrong) for wrong in WRONG)
         first, second = zip(*vectors, strict=True)
@@ -307,7 +317,7 @@ class TestBall:
     def test_law_with_hardly_a_digit_at_first(self, monkeypatch):
         """Most draws are then undecided and go on: what was decided before must not favour anything."""
         monkeypatch.setattr(ball, "_SPARE", -1)
-        assert ball_follows([noise.add_ball_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(8_000)], 3.0)
+        assert ball_follows([noise.add_ball_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(4_000)], 3.0)
 
     def test_cube_noise_of_the_same_variance_is_refused(self, pairs):
         # Var = b^2 (R+1) for the ball and b^2 (R+1)(R+2)/3 for the cube, R = 2.

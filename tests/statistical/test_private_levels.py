@@ -3,6 +3,7 @@
 import math
 
 import pyarrow as pa
+import pytest
 
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger
@@ -11,6 +12,8 @@ from smoothsynth.private.measure import measure_levels
 from smoothsynth.private.table import open_table
 
 RUNS = 3000
+
+pytestmark = pytest.mark.fresh_noise
 
 
 def shown(values, measurement):

@@ -8,7 +8,7 @@ import smoothsynth as ss
 from smoothsynth.answer.query import Query
 from smoothsynth.answer.worst_case_interval import worst_case_ratio
 
-RELEASES, ROWS = 8, 1500
+RELEASES, ROWS = 6, 1000
 SCHEMA = ss.Schema(
     {
         "x": ss.Number(-1, 1),

@@ -182,7 +182,7 @@ def test_ctrl_c_leaves_nothing(schema_file, tmp_path):
     command = [sys.executable, "-c", "from smoothsynth.cli.main import main; main()", "release", str(path),
                "-s", str(schema_file), "-e", "1", "-o", str(tmp_path / "out")]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".out*")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     # The folder is made a moment before its removal is promised; a process that ends in between leaves it to the next.

@@ -215,7 +215,8 @@ def test_without_constraints_rows_break_them(people):
 
 def test_a_constrained_release_is_verified_and_replayed(people, tmp_path):
     schema = ss.Schema(SCHEMA, [*KEPT, "sum(visits) = 2400", "mean(systolic) = 127.5"])
-    folder = ss.release(people, schema=schema, epsilon=1.0, delta=1e-6, seed=1).write(tmp_path / "out")
+    made = ss.release(people, schema=schema, epsilon=1.0, delta=1e-6, seed=1, synthetic_rows=200)
+    folder = made.write(tmp_path / "out")
     found = ss.verify(folder)
     assert found.passed, str(found)
     assert "to the bit" in found["reproduction"].sentence
@@ -233,7 +234,7 @@ def test_a_constrained_release_is_verified_and_replayed(people, tmp_path):
 
 def test_sampled_rows_keep_them_too(people):
     schema = ss.Schema(SCHEMA, KEPT)
-    release = ss.release(people, schema=schema, epsilon=1.0, delta=1e-6, seed=1)
+    release = ss.release(people, schema=schema, epsilon=1.0, seed=1, synthetic_rows=200)
     few = release.sample(50, where={"sex": "f", "visits": (2, 9)}, seed=5).to_pandas()
     keeps(few)
     assert set(few["sex"]) == {"f"}
@@ -262,7 +263,7 @@ def test_public_moments_are_exact(people, how):
 
 def test_totals_scale_with_the_number_of_synthetic_rows(people):
     schema = ss.Schema(SCHEMA, [*KEPT, "sum(visits) = 2440"])
-    release = ss.release(people, schema=schema, epsilon=1.0, delta=1e-6, seed=1, synthetic_rows=250)
+    release = ss.release(people, schema=schema, epsilon=1.0, seed=1, synthetic_rows=250)
     assert release.to_pandas()["visits"].sum() == round(2440 * 250 / 600)
     assert release.sample(600, seed=2).to_pandas()["visits"].sum() == 2440
 

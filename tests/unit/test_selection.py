@@ -71,23 +71,23 @@ def test_wide_tables_have_pairs_chosen_where_rows_allow():
 
 
 def test_the_plan_states_all_of_it_beforehand():
-    planned = ss.plan(numbers(100), 20_000, epsilon=1.0, delta=1e-6)
+    planned = ss.plan(numbers(60), 20_000, epsilon=1.0, delta=1e-6)
     assert planned.cost.epsilon <= 1.0
     choices = [charge for charge in planned.charges if charge.mechanism == "noisy maxima"]
     shapes = [m for m in planned.measurements if m.choice is not None]
-    assert [charge.coordinates for charge in choices] == [5, 5]
-    assert [m.charge().coordinates for m in shapes] == [PRODUCTS * 5] * 2
+    assert [charge.coordinates for charge in choices] == [6, 6]
+    assert [m.charge().coordinates for m in shapes] == [PRODUCTS * 6] * 2
     inverse = sum(charge.multiplier**-2 for charge in planned.charges)
     used = sum(charge.multiplier**-2 for m in shapes for charge in m.charges)
     assert used / inverse == pytest.approx(0.03, rel=1e-6)
     text = str(planned)
-    assert "which 5 pairs" in text
-    assert "4,950" not in text, "what can be chosen is not what is released"
+    assert "which 6 pairs" in text
+    assert "1,770" not in text, "what can be chosen is not what is released"
     described = planned.as_dict()["measurements"]
     assert len(described) == len(planned.charges)
-    # A pair is told from 4,950 if its products are off by 0.12 in length.
+    # A pair is told from 1,770 if its products are off by 0.12 in length.
     scale = choices[0].scale / 2**16 / 20_000
-    assert 0.09 < scale * math.log(4950) <= 0.12
+    assert 0.09 < scale * math.log(1770) <= 0.12
 
 
 @pytest.mark.parametrize("asked", [-1, 1.5, True, "3", 15, 10**9])

@@ -171,6 +171,7 @@ def test_no_command_prints_what_a_terminal_obeys_or_takes_a_name_for_markup(name
         assert (word in shown.output) or (word.replace("/", "") in shown.output.replace("\n", ""))
 
 
+@pytest.mark.parametrize("place", ["markup"], indirect=True)
 @pytest.mark.parametrize(("release", "code"), [("OUT", 0), ("HARMED", 3)])
 def test_a_small_encoding_does_not_change_the_verdict(release, code, place):
     command = [sys.executable, "-c", "from smoothsynth.cli.main import main; main()", "verify"]

@@ -13,7 +13,7 @@ from smoothsynth.model.sampling import generator
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments
 
-ROWS = 8_000
+ROWS = 6_000
 THREE = ss.Category(["A", "B", "C"])
 NAMES = ["A", "B", "C"]
 
@@ -30,9 +30,15 @@ def cells(kind, share, rng):
 COLUMNS = {"no level": THREE, "missing": THREE, "boolean": ss.Boolean(), "two numbers": ss.Integer(0, 1)}
 
 
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
 @pytest.mark.parametrize(
-    ("kind", "share"), [("no level", 0.1), ("no level", 1.0), ("boolean", 1.0), *((kind, 0.43) for kind in COLUMNS)]
+    ("kind", "share", "delta"),
+    [
+        *((kind, 0.43, 1e-6) for kind in COLUMNS),
+        ("no level", 0.1, 1e-6),
+        ("no level", 1.0, 0.0),
+        ("missing", 0.43, 0.0),
+        ("boolean", 1.0, 0.0),
+    ],
 )
 def test_cells_that_are_no_value_of_their_column_touch_no_other_column(kind, share, delta):
     rng = np.random.default_rng(1)
@@ -42,10 +48,10 @@ def test_cells_that_are_no_value_of_their_column_touch_no_other_column(kind, sha
         "c": cells(kind, share, rng).tolist(),
     }
     schema = ss.Schema({"g": ss.Number(0, 16, nullable=True), "u": ss.Number(0, 1), "c": COLUMNS[kind]})
-    release = ss.release(pa.table(values), schema=schema, epsilon=4.0, delta=delta, seed=1, synthetic_rows=4_000)
+    release = ss.release(pa.table(values), schema=schema, epsilon=4.0, delta=delta, seed=1, synthetic_rows=3_000)
     rows = release.to_pandas()
     assert 0.9 < rows["g"].std() < 1.2
-    assert rows["u"].std() == pytest.approx(12**-0.5, rel=0.03)
+    assert rows["u"].std() == pytest.approx(12**-0.5, rel=0.08)
     assert (rows["g"] > 6.5).mean() / 0.9 == pytest.approx(0.159, abs=0.03)
     if kind in ("no level", "missing"):
         assert unmatched(schema, release.moments)["c"] == pytest.approx(share, abs=0.02)

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +33,23 @@ KINDS = {
 }
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Folders that were made already: each kind once, with noise of its own, whichever test asks first."""
+    return tmp_path_factory.mktemp("made"), {}
+
+
 @pytest.fixture
-def make(frame, schema, tmp_path):
+def make(made, frame, schema, tmp_path, noise_of):
+    place, folders = made
+
     def release(kind="gaussian", **writing):
-        return ss.release(frame, schema=schema, **KINDS[kind]).write(tmp_path / "out", **writing)
+        name = repr((kind, writing))
+        if name not in folders:
+            with noise_of(name):
+                new = ss.release(frame, schema=schema, **KINDS[kind])
+            folders[name] = new.write(place / str(len(folders)), **writing)
+        return shutil.copytree(folders[name], tmp_path / "out")
 
     return release
 

@@ -335,12 +335,15 @@ def _ask(folder: str | Path, study: Study, rounds: Rounds, *, key: Key) -> Path:
 
 
 def _without_selection(method: Method) -> Method:
-    """Refuse to select pairs of columns, which no round of a study can do, and never do it by default."""
+    """Refuse to select tables, which no round of a study can do, and never do it by default."""
     if isinstance(method, Paper):
         return method
-    if method.selected_pairs:
-        raise PlanError("A study cannot select pairs of columns: each round is one measurement. Leave it out.")
-    return replace(method, selected_pairs=0)
+    if method.tables or method.target is not None or method.workload is not None:
+        raise PlanError(
+            "A study cannot select tables of several columns: each of its rounds is one measurement that is known when the "
+            "study starts. Leave out tables, target and workload."
+        )
+    return replace(method, tables=0)
 
 
 def _check_plain(choices: Mapping[str, Any]) -> None:

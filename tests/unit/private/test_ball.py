@@ -13,6 +13,8 @@ from smoothsynth.private import noise
 from smoothsynth.private import noise as ball
 from smoothsynth.private.noise import Interval, UndecidedError, Uniform, _Arithmetic, _rounded
 
+pytestmark = pytest.mark.fresh_noise
+
 LONG = 60
 numbers = st.decimals(min_value="-1000", max_value="1000", allow_nan=False, places=12)
 positive = st.decimals(min_value="0.000001", max_value="1000", allow_nan=False, places=12)

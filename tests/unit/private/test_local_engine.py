@@ -170,7 +170,7 @@ def test_an_interrupted_pass_ends_at_once_and_leaves_nothing(memory, large):
         process.send_signal(signal.SIGINT)
         sent = time.monotonic()
         said = process.communicate(timeout=60)[1]
-    assert time.monotonic() - sent < 10
+    assert time.monotonic() - sent < 30
     assert process.returncode == 130
     assert "Interrupted" in said
     assert "Traceback" not in said
