@@ -27,6 +27,7 @@ NAMES = {
     "floor": "accuracy.floor",
     "designs": "accuracy.designs",
     "selection": "accuracy.selection",
+    "fading": "accuracy.fading",
     "coverage": "coverage.intervals",
     "speed": "speed.summary",
     "moments": "speed.moments",
