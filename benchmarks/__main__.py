@@ -28,6 +28,7 @@ NAMES = {
     "designs": "accuracy.designs",
     "selection": "accuracy.selection",
     "fading": "accuracy.fading",
+    "nist": "accuracy.nist",
     "coverage": "coverage.intervals",
     "speed": "speed.summary",
     "moments": "speed.moments",
