@@ -29,6 +29,7 @@ NAMES = {
     "selection": "accuracy.selection",
     "fading": "accuracy.fading",
     "nist": "accuracy.nist",
+    "learning": "accuracy.learning",
     "coverage": "coverage.intervals",
     "speed": "speed.summary",
     "moments": "speed.moments",
