@@ -14,7 +14,7 @@ draws docs/images/fading.svg from it. Peers see 32 bins; AIM is given all triple
 from __future__ import annotations
 
 import csv
-from itertools import product as pairs_of
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given, console = parse(arguments), Console(width=150)
     sizes = [n for n in given.rows if not given.quick or n < SIZES[-1]]
     for delta in given.delta:
-        cells, found = list(pairs_of(sizes, given.only, range(given.rounds))), []
+        cells, found = list(itertools.product(sizes, given.only, range(given.rounds))), []
         for rows, name, seed in track(cells, description=f"delta = {delta:g}", console=console, transient=True):
             for line in lines(name, rows, given, delta=delta, seed=seed):
                 keep(line, given.output, key=KEY)

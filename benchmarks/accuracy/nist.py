@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import csv
 import json
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -200,15 +200,8 @@ def archived(folder: Path, name: str, chosen: str, *, epsilon: float) -> Iterato
         found = [one for one in csv.DictReader(file) if (f"nist_{one['tgt']}", one["fs"]) == (name, SETS[chosen])]
     for one in sorted(found, key=lambda one: -float(one["kmarg"])):
         if one["eps"] and float(one["eps"]) == epsilon:
-            yield [
-                f"archive: {one['lib']} {one['alg']}",
-                one["nf"],
-                one["kmarg"],
-                "",
-                f"{float(one['inc']):.1f}",
-                "",
-                "",
-            ]
+            broken = f"{float(one['inc']):.1f}"
+            yield [f"archive: {one['lib']} {one['alg']}", one["nf"], one["kmarg"], "", broken, "", ""]
 
 
 def judged(
@@ -247,20 +240,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run all and print a table for each budget, set of columns and excerpt."""
     given, console = parse(arguments), Console(width=130)
     folder, names = there(given.data, given.only)
-    for delta in given.delta:
-        for name in names:
-            real = pd.read_csv(folder / f"{name}.csv.gz", dtype=str, keep_default_na=False)
-            facts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["schema"]
-            for chosen in track(given.sets, description=name, console=console, transient=True):
-                schema = schema_of(facts, columns_of(chosen, list(real.columns)))
-                title = (
-                    f"{name}, {chosen} columns, epsilon = {given.epsilon:g}, delta = {delta:g}, {given.rounds} rounds"
-                )
-                shown_table = Table(
-                    "method", "columns", "k-marginal", "contradict %", "sum %", "seconds", "MB", title=title
-                )
-                for method, found in judged(real, schema, given, delta=delta).items():
-                    shown_table.add_row(*line(method, found, columns=len(schema.names)))
-                for words in archived(folder, name, chosen, epsilon=given.epsilon):
-                    shown_table.add_row(*words)
-                console.print(shown_table)
+    for delta, name in product(given.delta, names):
+        real = pd.read_csv(folder / f"{name}.csv.gz", dtype=str, keep_default_na=False)
+        facts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["schema"]
+        for chosen in track(given.sets, description=name, console=console, transient=True):
+            schema = schema_of(facts, columns_of(chosen, list(real.columns)))
+            found = judged(real, schema, given, delta=delta)
+            lines = [line(method, ran, columns=len(schema.names)) for method, ran in found.items()]
+            title = f"{name}, {chosen} columns, epsilon = {given.epsilon:g}, delta = {delta:g}, {given.rounds} rounds"
+            made = Table("method", "columns", "k-marginal", "contradict %", "sum %", "seconds", "MB", title=title)
+            for words in [*lines, *archived(folder, name, chosen, epsilon=given.epsilon)]:
+                made.add_row(*words)
+            console.print(made)

@@ -43,10 +43,6 @@ class Run:
     memory_mb: float | None = None
     status: str = "ok"
 
-    def cost(self) -> list[str]:
-        """Return processor seconds and peak memory as words of a table; empty where nothing was measured."""
-        return [shown(self.seconds, ".1f"), shown(self.memory_mb, ".0f")]
-
 
 def runs(
     frame: pd.DataFrame, schema: ss.Schema, given: argparse.Namespace, *, delta: float, seed: int, order: int = 2
