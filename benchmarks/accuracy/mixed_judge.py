@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Points = NDArray[np.float64]
     Codes = NDArray[np.int64]
 
-# A pair or a triple of columns is a table of counts; numbers are cut at their true quartiles for it.
+# A pair or a triple of columns is a table of counts; numbers are cut at their true quartiles for it, unless others are named.
 MOST_PAIRS, TRIPLES, QUARTILES = 200, 100, (0.25, 0.5, 0.75)
 # Groups of fewer rows have no mean worth asking for.
 LEAST_GROUP = 30
@@ -69,11 +69,11 @@ def fields(schema: ss.Schema) -> list[Field]:
 class MixedJudge:
     """Questions about a mixed table, answered once on the real rows, then on any synthetic ones."""
 
-    def __init__(self, schema: ss.Schema, real: Points, *, seed: int) -> None:
+    def __init__(self, schema: ss.Schema, real: Points, *, seed: int, quantiles: Sequence[float] = QUARTILES) -> None:
         rng = np.random.default_rng(seed)
         self._fields, self._real = fields(schema), real
         self._edges = [
-            np.zeros(0) if f.value is None else np.unique(np.quantile(real[f.there(real), f.value], QUARTILES))
+            np.zeros(0) if f.value is None else np.unique(np.quantile(real[f.there(real), f.value], quantiles))
             for f in self._fields
         ]
         self._sizes = [(len(f.levels) or len(e) + 1) + 1 for f, e in zip(self._fields, self._edges, strict=True)]

@@ -1,8 +1,9 @@
-"""Draw figures again: of the page on the method, of the README (picture), of the imports (house).
+"""Draw figures again: of the method, of the README (picture), of the imports (house), of the slopes (fading).
 
-    python -m benchmarks figures {method,picture,house} ...
+    python -m benchmarks figures {method,picture,house,fading} ...
 
-Noise is drawn afresh, so that method and picture come out a little different each time; house depends on the sources only.
+Noise is drawn afresh, so that method and picture come out a little different each time; house depends on the sources only,
+fading on the results of `python -m benchmarks fading`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-FIGURES = ("method", "picture", "house")
+FIGURES = ("method", "picture", "house", "fading")
 
 
 def main() -> None:

@@ -70,16 +70,16 @@ def result(key: Row, ending: Ending, scores: dict[str, float] | None) -> Row:
     return {**dict.fromkeys(COLUMNS, ""), **key, **figures, **measured}
 
 
-def keep(line: Row, path: Path) -> None:
-    """Write a line into the results, in place of an earlier line of the same run."""
+def keep(line: Row, path: Path, *, key: tuple[str, ...] = KEY) -> None:
+    """Write a line into the results, in place of an earlier line of the same run (of the same key)."""
     lines: list[Row] = []
     if path.is_file():
         with path.open(newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
-    same = [i for i, old in enumerate(lines) if all(str(old[k]) == str(line[k]) for k in KEY)]
+    same = [i for i, old in enumerate(lines) if all(str(old[k]) == str(line[k]) for k in key)]
     lines[same[0] if same else len(lines) : same[0] + 1 if same else len(lines)] = [line]
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(file, fieldnames=tuple(line), lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
 

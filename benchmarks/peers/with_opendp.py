@@ -88,7 +88,7 @@ if __name__ == "__main__":
         algorithm, rho = dp.mbi.MST(), payable(rho, len(table.columns) - 1)
     else:
         # Pairs, the default of the other two AIMs; every triple of 32 bins would hold 42 GB of counts for 100 columns.
-        algorithm = dp.mbi.AIM(queries=2, max_size=job["model_mb"])
+        algorithm = dp.mbi.AIM(queries=job.get("order", 2), max_size=job["model_mb"])
     bins = job["bins"] if isinstance(job["bins"], list) else [job["bins"]] * len(table.columns)
     rows = synthesize(table, algorithm, bins=bins, rho=rho)
     took = {"seconds": time.process_time() - started, "wall": time.perf_counter() - clock}
