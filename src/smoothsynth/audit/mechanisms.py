@@ -20,9 +20,10 @@ from smoothsynth.private.discover import measure_subspace
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.measure import measure
 from smoothsynth.private.table import open_table
-from smoothsynth.queries.bases import WAVES, pooled, tensor, term_feature, total_degree
-from smoothsynth.queries.families import ClippedSecondMoments, PairwiseFourier, RankHistogram, RowNorms
+from smoothsynth.queries.bases import pooled, tensor, term_feature, total_degree
+from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import Measurement, charge_for, whole_weights
+from smoothsynth.queries.soft_tables import SoftTables, TableColumn
 from smoothsynth.queries.transformation import Transformation, knot_places
 
 if TYPE_CHECKING:
@@ -153,11 +154,9 @@ def _noise_cases() -> list[Case]:
     ]
 
 
-# The Fourier functions of two columns, and their products.
-_FOURIER = (
-    *(term_feature((place, 1)) for place in range(2 * WAVES)),
-    *(term_feature((a, 1), (WAVES + b, 1)) for a in range(WAVES) for b in range(WAVES)),
-)
+# A table of two columns with four hat functions each, and one of single columns.
+_PAIR = SoftTables((TableColumn(0, 4), TableColumn(1, 4)), 2)
+_SINGLE = SoftTables((TableColumn(0, 4), TableColumn(1, 4)), 1)
 # Hat functions of one column.
 _HATS = tuple(term_feature((0, j)) for j in range(1, 9))
 
@@ -175,6 +174,16 @@ def _laplace_cases() -> list[Case]:
             _HATS,
             dimensions=1,
             transformation=Transformation.straight(1, RankHistogram(8)),
+        ),
+        _worst(
+            "a table of soft cells of 2 columns",
+            _PAIR.cells(((0, 1),)),
+            transformation=Transformation.straight(2, _PAIR),
+        ),
+        _worst(
+            "tables of soft cells of each of 2 columns",
+            _SINGLE.cells(((0,), (1,))),
+            transformation=Transformation.straight(2, _SINGLE),
         ),
     ]
 
@@ -204,12 +213,6 @@ def _ball_cases() -> list[Case]:
     weights = (1, 1, half, 1, half)
     return [
         _worst("all of degree 2, clipped rows", total_degree(2, 2), "ball", weights=weights, transformation=_CLIPPED),
-        _worst(
-            "Fourier functions of 2 columns and their products",
-            _FOURIER,
-            "ball",
-            transformation=Transformation.straight(2, PairwiseFourier()),
-        ),
     ]
 
 
@@ -234,11 +237,10 @@ def _gaussian_cases() -> list[Case]:
             transformation=Transformation.straight(1, RankHistogram(len(_HATS))),
         ),
         _worst(
-            "Fourier functions of 2 columns and their products",
-            _FOURIER,
+            "a table of soft cells of 2 columns",
+            _PAIR.cells(((0, 1),)),
             "discrete gaussian",
-            weights=(1,) * len(_FOURIER),
-            transformation=Transformation.straight(2, PairwiseFourier()),
+            transformation=Transformation.straight(2, _PAIR),
         ),
     ]
 
@@ -254,7 +256,7 @@ def _subspace_cases() -> list[Case]:
 
 def _worst(
     purpose: str,
-    features: tuple[Feature, ...],
+    features: Sequence[Feature],
     mechanism: str = "discrete laplace",
     *,
     dimensions: int = 2,

@@ -18,17 +18,20 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothsynth.accounting.charges import (
     MAXIMA,
+    PURE_MAXIMA,
     Budget,
     Charge,
     gaussian_epsilon,
     gaussian_multiplier,
     maxima_scale,
+    pure_maxima_scale,
     split_multiplier,
 )
 from smoothsynth.accounting.ledger import Ledger
@@ -44,10 +47,10 @@ from smoothsynth.pipeline.run import release
 from smoothsynth.private import noise
 from smoothsynth.private.measure import measure, measure_levels
 from smoothsynth.private.table import open_table
-from smoothsynth.queries.bases import WAVES, term_feature
-from smoothsynth.queries.families import PairwiseFourier
+from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, charge_for
-from smoothsynth.queries.selection import PRODUCTS, PairSelection
+from smoothsynth.queries.selection import TableSelection
+from smoothsynth.queries.soft_tables import SoftTables, TableColumn
 from smoothsynth.queries.transformation import Transformation
 from smoothsynth.schema import Category, Number, Schema
 
@@ -137,8 +140,8 @@ def row_scores(made: Release) -> NDArray[np.float64]:
     return np.concatenate([[x.mean()], x.mean(axis=0), [np.mean(x * x)], products, x.min(axis=0), x.max(axis=0)])
 
 
-# Where the Fourier functions of a column are (1, 0), and where they are (-1, 0).
-_RIGHT, _LEFT = 2 / 3, -2 / 3
+# The two ends of a column.
+_RIGHT, _LEFT = 1.0, -1.0
 
 
 def choosing_cases() -> list[Case]:
@@ -147,64 +150,72 @@ def choosing_cases() -> list[Case]:
     return [
         maxima_case([[0, 2**17], [2**17, 0]], count=1, share=4.0),
         maxima_case([[0, 3, 3, 0], [3, 0, 0, 3]], count=2, share=4.0),
+        maxima_case([[0, 2**17], [2**17, 0]], count=1, share=4.0, pure=True),
+        maxima_case([[0, 3, 3, 0], [3, 0, 0, 3]], count=2, share=4.0, pure=True),
         choice_case(pair((_RIGHT, _RIGHT, _LEFT), (_RIGHT, _LEFT, _RIGHT), rows=2, stay=_RIGHT)),
     ]
 
 
-def maxima_case(scores: Sequence[Sequence[int]], *, count: int, share: float = 1.0) -> Case:
+def maxima_case(scores: Sequence[Sequence[int]], *, count: int, share: float = 1.0, pure: bool = False) -> Case:
     """Name the largest of scores on one table and on its neighbour."""
     sensitivity, multiplier = max(abs(a - b) for a, b in zip(*scores, strict=True)), gaussian_multiplier(EPSILON, DELTA)
+    scale = pure_maxima_scale(sensitivity, EPSILON, count=count)
     charge = Charge(
         purpose="the audit",
-        mechanism=MAXIMA,
+        mechanism=PURE_MAXIMA if pure else MAXIMA,
         norm="linf",
         sensitivity=float(sensitivity),
-        scale=maxima_scale(sensitivity, multiplier, count=count),
+        scale=scale if pure else maxima_scale(sensitivity, multiplier, count=count),
         coordinates=count,
-        epsilon=None,
-        multiplier=multiplier,
+        epsilon=EPSILON if pure else None,
+        multiplier=None if pure else multiplier,
     )
     here, there = (np.array(side, dtype=np.float64) for side in scores)
 
     def draw(side: int, trials: int) -> Looks:
-        sampler = noise.noisy_maxima(count, sensitivity=sensitivity, multiplier=multiplier)
+        if pure:
+            sampler = noise.pure_noisy_maxima(count, sensitivity=sensitivity, epsilon=EPSILON)
+        else:
+            sampler = noise.noisy_maxima(count, sensitivity=sensitivity, multiplier=multiplier)
         named = np.array([sampler(list(scores[side])) for _ in range(trials)])
         losses = [likelihood_of(one, here, charge.scale) - likelihood_of(one, there, charge.scale) for one in named]
         return {"numbers": np.column_stack([losses, named])}
 
     words = f"scores {', '.join(map(str, scores[0]))} / {', '.join(map(str, scores[1]))}"
-    return Case(f"{MAXIMA}, {count} of {len(here)}", words, claim_of([charge], delta=DELTA), None, draw, share)
+    claim = claim_of([charge], delta=0.0 if pure else DELTA)
+    return Case(f"{charge.mechanism}, {count} of {len(here)}", words, claim, None, draw, share)
 
 
 def choice_case(tables: Pair) -> Case:
-    """Choose one of three pairs of columns and measure it, on two neighbouring tables."""
+    """Choose one of three tables of two columns and measure it, on two neighbouring tables."""
     # Most is spent on choosing, or measuring would be all that is seen.
     choosing, measuring = split_multiplier(gaussian_multiplier(GAUSSIAN_EPSILON, DELTA), [0.9, 0.1])
-    features = tuple(
-        term_feature((WAVES * one + a, 1), (WAVES * other + b, 1))
-        for one, other in itertools.combinations(range(3), 2)
-        for a in range(WAVES)
-        for b in range(WAVES)
-    )
-    choice = PairSelection(1, choosing, expected=np.zeros((3 * WAVES, 3 * WAVES), dtype=np.int64))
+    family = SoftTables(tuple(TableColumn(c, 2) for c in range(3)), 2)
+    features = family.cells(tuple(itertools.combinations(range(3), 2)))
     measurement = Measurement(
-        "a chosen pair of 3 columns",
+        "a chosen table of 2 of 3 columns",
         features,
         "discrete gaussian",
         multiplier=measuring,
-        transformation=Transformation.straight(3, PairwiseFourier()),
-        choice=choice,
+        transformation=Transformation.straight(3, family),
+        choice=TableSelection(1, choosing),
     )
     opened = tuple(open_table(tables.arrow(side), tables.schema) for side in (0, 1))
     sums = tuple(neighbours.sums(measurement, tables.unit(side)) for side in (0, 1))
-    scores = tuple(np.linalg.norm(own.reshape(-1, PRODUCTS), axis=1) for own in sums)
-    engine, scale = Remembering(), choice.charge().scale
+    # As if all rows were at the upper end of every column.
+    expected = neighbours.sums(measurement, np.full(tables.unit(0).shape, _RIGHT)).astype(np.int64)
+    measurement = replace(measurement, choice=TableSelection(1, choosing, expected=expected))
+    where = dict(features.places())
+    scores = tuple(
+        np.array([np.abs(own - expected)[place].sum() for place in where.values()], dtype=np.float64) for own in sums
+    )
+    engine, scale = Remembering(), measurement.choice_charge().scale
 
     def once(side: int) -> tuple[float, list[float], Ledger]:
         ledger = Ledger(Budget(1e3, DELTA))
         noisy = measure(opened[side], measurement, engine=engine, ledger=ledger)
-        chosen = features.index(noisy.features[0]) // PRODUCTS
-        places = slice(PRODUCTS * chosen, PRODUCTS * (chosen + 1))
+        (table,) = noisy.features.tables  # type: ignore[attr-defined]
+        chosen, places = features.tables.index(table), where[table]
         numbers = np.array(noisy.integers, dtype=np.float64)
         loss = likelihood_of([chosen], scores[0], scale) - likelihood_of([chosen], scores[1], scale)
         charge = noisy.measurement.charge()

@@ -68,9 +68,15 @@ BoundsShareOption = Annotated[
 LevelsShareOption = Annotated[
     float, typer.Option(help="The share of epsilon that finds levels which the schema calls private.")
 ]
-ChosenOption = Annotated[
+TablesOption = Annotated[
     int | None,
-    typer.Option(help="How many pairs of columns to find that the model has most wrong [default: as many as pay]."),
+    typer.Option(
+        help="How many tables of two and three columns are measured; by default as many as the rows allow, 0 is none."
+    ),
+]
+TargetOption = Annotated[
+    list[str] | None,
+    typer.Option(help="A column that all these tables hold, such as what will be predicted; can be repeated."),
 ]
 FocusOption = Annotated[
     str | None,
@@ -154,7 +160,8 @@ def plan(
     rows_per_person: PersonOption = 1,
     bounds_share: BoundsShareOption = 0.1,
     levels_share: LevelsShareOption = 0.1,
-    chosen_pairs: ChosenOption = None,
+    tables: TablesOption = None,
+    target: TargetOption = None,
     target_error: Annotated[
         float | None, typer.Option(help="Also say which epsilon, or how many rows, would keep all noise below this.")
     ] = None,
@@ -178,7 +185,8 @@ def plan(
             features=features,
             smoothness=smoothness,
             focus=focus,
-            selected_pairs=chosen_pairs,
+            tables=tables,
+            target=tuple(target) if target else None,
         ),
         "rows_per_person": rows_per_person,
         "bounds_share": bounds_share,
@@ -227,7 +235,8 @@ def release(
     rows_per_person: PersonOption = 1,
     bounds_share: BoundsShareOption = 0.1,
     levels_share: LevelsShareOption = 0.1,
-    chosen_pairs: ChosenOption = None,
+    tables: TablesOption = None,
+    target: TargetOption = None,
     ledger: Annotated[
         Path | None, typer.Option(help="The data set's ledger: refused if too little is left, else recorded there.")
     ] = None,
@@ -262,7 +271,8 @@ def release(
         features=features,
         smoothness=smoothness,
         focus=focus,
-        selected_pairs=chosen_pairs,
+        tables=tables,
+        target=tuple(target) if target else None,
     )
     if keep is not None and keep.absolute() == output.absolute():
         raise ReleaseError(f"{output} cannot be the release folder and the file of the kept sums. Name another file.")

@@ -312,9 +312,9 @@ class _Meeting:
 class _Pairs:
     """The same for correlations: how far the values of the column differ, those of all others, and what they lack."""
 
-    own: Array
-    others: Array
-    lacking: Array
+    own: NDArray[np.floating]
+    others: NDArray[np.floating]
+    lacking: NDArray[np.floating]
     group: list[int]
     weight: float
     rows: int

@@ -82,9 +82,9 @@ def learn_ranks(
     functions = np.concatenate([functions, first], axis=1)
     values, deviations = np.hstack([values, moments]), np.hstack([deviations, trust * noise])
     if spikes:
-        cells, shares, noise = spike_functions(columns, spikes)
+        cells, held, closely = spike_functions(columns, spikes)
         functions = np.concatenate([functions, cells], axis=1)
-        values, deviations = np.hstack([values, shares]), np.hstack([deviations, noise])
+        values, deviations = np.hstack([values, held]), np.hstack([deviations, closely])
     shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
     return tilt(start, functions, values, deviations).with_shares(shares)
 

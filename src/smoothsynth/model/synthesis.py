@@ -93,7 +93,7 @@ def _weigh(
     return fit_maximum_entropy(features, values, scale=scale, base=candidates.base, progress=progress)
 
 
-def _seen(noisy: NoisyMoments, points: NDArray[np.float64]) -> tuple[tuple[Feature, ...], NDArray[np.float64]]:
+def _seen(noisy: NoisyMoments, points: NDArray[np.float64]) -> tuple[Sequence[Feature], NDArray[np.float64]]:
     if noisy.measurement.family.shares:
         raise PlanError("Soft counts tell the model of columns; candidates are not weighed by them.")
     return noisy.features, noisy.measurement.seen(points)

@@ -103,8 +103,8 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         measured.add_row(found.purpose, f"{found.coordinates:,}", found.mechanism, rows, cost_of(found))
     for m in plan.measurements:
         # Cells of tables all have the same noise, and candidates are too many to list.
-        noise = m.charge().deviation / (plan.rows * np.array(m.weights, dtype=np.float64))
-        low, high = np.min(noise), np.max(noise)
+        own = m.charge().deviation / (plan.rows * np.array(m.weights, dtype=np.float64))
+        low, high = np.min(own), np.max(own)
         spread = f"{low:.4f}" if high < low * 1.001 else f"{low:.4f} to {high:.4f}"
         for found in m.charges[:-1]:
             blur = f"{found.deviation / (plan.rows * FULL_WEIGHT):.4f}"

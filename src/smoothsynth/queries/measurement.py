@@ -155,16 +155,16 @@ class Measurement:
             object.__setattr__(self, "_charge", found)
         return found
 
-    @property
-    def charges(self) -> tuple[charges.Charge, ...]:
-        """All that it costs, in order: that of the choice, if there is one, comes first."""
-        return (self.charge(),) if self.choice is None else (self.choice_charge(), self.charge())
-
     def choice_charge(self) -> charges.Charge:
         """Say what choosing costs."""
         if self.choice is None or not isinstance(self.family, SoftTables):
             raise AssertionError("only tables are chosen")
         return self.choice.charge(unit=FULL_WEIGHT, order=self.family.order)
+
+    @property
+    def charges(self) -> tuple[charges.Charge, ...]:
+        """All that it costs, in order: that of the choice, if there is one, comes first."""
+        return (self.charge(),) if self.choice is None else (self.choice_charge(), self.charge())
 
     def chosen(self, places: Sequence[int]) -> Measurement:
         """Return the measurement of the tables at these places of those that can be chosen, in their order."""
