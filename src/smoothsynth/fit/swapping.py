@@ -9,7 +9,7 @@ deviation of their noise,
 over which rows hold which values. In each sweep, for each column in random order, rows meet in pairs at random. What a swap
 gains to first order is read off the residual tables; of the swaps that gain, the better ones are taken, and that share of
 them which minimises the sum along this direction. Gains are read at positions rounded to a fraction of a cell, so one
-look-up does for 2^k; the tables themselves are computed from the exact positions again in each sweep, so that no error stays.
+look-up does for 2^k; the tables themselves are computed from the exact positions again and again, so that no error stays.
 
 It ends when the last sweeps lowered the sum by less than a set share of it, or after a set number of sweeps.
 """
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 STEPS, TRIED = 3, 0.7
 # It ends when so many sweeps lowered the sum by less than this share of it.
 LOOK_BACK, LITTLE = 5, 0.004
+# The tables are computed from exact positions once in so many sweeps.
+EXACTLY = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,7 +175,6 @@ class Swapping:
         self._correlations = correlations
         if correlations is not None:
             self._values = np.ascontiguousarray(correlations.values, dtype=np.float32)
-            self._found = self._products(slice(None))
         self._tabulate()
 
     @property
@@ -188,7 +189,8 @@ class Swapping:
         past = [self._sum()]
         for sweep in range(sweeps):
             self._sweep()
-            self._tabulate()
+            if sweep % EXACTLY == EXACTLY - 1:
+                self._tabulate()
             past.append(self._sum())
             if progress is not None:
                 progress(sweep + 1, sweeps)
@@ -215,9 +217,8 @@ class Swapping:
             sizes, unit = [axis.cells for axis in table.axes], table.axes[0].unit
             found = tabulate([split[number] for number in table.target.axes], sizes, unit)
             table.means = found / (self.count * unit ** len(table.axes))
-
-    def _products(self, coordinates: slice | list[int]) -> Array:
-        return np.asarray(self._values[coordinates] @ self._values.T, dtype=np.float64) / self.count
+        if self._correlations is not None:
+            self._found = np.asarray(self._values @ self._values.T, dtype=np.float64) / self.count
 
     def _sweep(self) -> None:
         order = self._random.permutation(self.count)
@@ -255,6 +256,9 @@ class Swapping:
         if len(chosen):
             for meeting in meetings:
                 meeting.table.means = meeting.table.means + meeting.moved(chosen, self.count)
+            if pairs is not None:
+                self._found[pairs.group] += pairs.moved(chosen)
+                self._found[:, pairs.group] = self._found[pairs.group].T
             self._swap(column, chosen, half + (chosen - turn) % half)
 
     def _swap(self, column: int, one: Wholes, other: Wholes) -> None:
@@ -263,11 +267,8 @@ class Swapping:
                 _exchange(self._rounded[number], one, other)
         _exchange(self._origins[column], one, other)
         if self._correlations is not None:
-            group = list(self._correlations.groups[column])
-            for coordinate in group:
+            for coordinate in self._correlations.groups[column]:
                 _exchange(self._values[coordinate], one, other)
-            self._found[group] = self._products(group)
-            self._found[:, group] = self._found[group].T
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -333,9 +334,14 @@ class _Pairs:
     def gain(self) -> Array:
         return np.asarray(np.sum(self.own * (self.lacking @ self.others), axis=0), dtype=np.float64)
 
-    def along(self, which: Wholes) -> tuple[float, float]:
-        moved = self.own[:, which] @ self.others[:, which].T / self.rows
+    def moved(self, which: Wholes) -> Array:
+        """Return by how much the correlations of the column move if these pairs swap."""
+        moved = np.asarray(self.own[:, which] @ self.others[:, which].T, dtype=np.float64) / self.rows
         moved[:, self.group] = 0.0
+        return moved
+
+    def along(self, which: Wholes) -> tuple[float, float]:
+        moved = self.moved(which)
         return -float(np.sum(self.lacking * moved)), self.weight * float(np.sum(moved**2))
 
 
@@ -347,5 +353,7 @@ def _along(values: Array, maps: Sequence[Array | None], axis: int) -> Array:
     """Multiply every axis of a table by its map, along axis 0 (from positions to cells) or 1 (back)."""
     for number, one in enumerate(maps):
         if one is not None:
-            values = np.moveaxis(np.tensordot(values, one, axes=(number, axis)), -1, number)
+            shape = values.shape
+            before = values.reshape(math.prod(shape[:number]), shape[number], -1)
+            values = np.matmul(one if axis else one.T, before).reshape(*shape[:number], -1, *shape[number + 1 :])
     return values

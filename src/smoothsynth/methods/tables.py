@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 # The share of the budget that tables have, and the part of it that chooses them.
 SHARE, CHOOSING = 0.5, 0.15
-# Tables are measured if as many hat functions as these keep their noise within twice what is wanted.
+# Numbers have at least and at most so many hat functions; and tables are measured if noise leaves them so many cells.
 FEWEST_HATS, MOST_HATS = 4, {2: 32, 3: 16}
-NOISE = {2: 0.06, 3: 0.125}
+FEWEST_CELLS = {2: 25, 3: 50}
+NOISE = {2: 0.07, 3: 0.125}
 # As many tables of two and of three columns as there are columns, but not fewer than these where there are so many.
 FEWEST = {2: 6, 3: 4}
 # Tables are chosen in so many rounds of each kind.
@@ -126,9 +127,9 @@ def plan_tables(shape: Shape, unit: float, *, power: float, wanted: Wanted) -> l
 def hats_for(noise: float, order: int) -> int | None:
     """Return how many hat functions numbers have in tables with this noise of a cell; None if it is too much."""
     cells = NOISE[order] / (math.sqrt(2.0 / math.pi) * noise)
-    if 2.0 * cells < FEWEST_HATS**order:
+    if cells < FEWEST_CELLS[order]:
         return None
-    return max(FEWEST_HATS, min(MOST_HATS[order], math.floor(cells ** (1.0 / order) + 1e-9)))
+    return max(FEWEST_HATS, min(MOST_HATS[order], round(cells ** (1.0 / order))))
 
 
 def _counts(columns: int, candidates: dict[int, Sets], wanted: Wanted) -> Iterator[dict[int, int]]:
@@ -141,7 +142,10 @@ def _counts(columns: int, candidates: dict[int, Sets], wanted: Wanted) -> Iterat
         most = {2: pairs, 3: min(len(candidates[3]), wanted.count - pairs)}
         yield {order: count for order, count in most.items() if count}
         return
-    yield most
+    if wanted.workload:
+        yield most
+    for part in (1, 2) if 3 in most else ():
+        yield {order: -(-count // part) for order, count in most.items()}
     pairs = most.get(2, 0)
     while pairs > 2:
         yield {2: pairs}

@@ -106,7 +106,7 @@ _MOST_OVERSAMPLED = 20_000
 # Fewer rows than this have nothing to swap.
 _FEWEST_SWAPPED = 4
 # Rows that tell what is expected of tables, and sweeps of their fit.
-_EXPECTED_ROWS, _EXPECTED_SWEEPS = 20_000, 30
+_EXPECTED_ROWS, _EXPECTED_SWEEPS = 10_000, 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -37,7 +37,7 @@ _FLAT_SHARE = 0.02
 MOST_SWAPPED = 50_000
 SWEEPS = 100
 # Tables of three columns that are looked at, as sums of their cells over all rows: about so many operations.
-_MOST_LOOKED_AT = 4e9
+_MOST_LOOKED_AT = 4e8
 _CORNERS = 8
 
 

@@ -18,6 +18,7 @@ from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.private.discover import check_engine, discover, measure_subspace
 from smoothsynth.private.engines import open_engine, read_address
 from smoothsynth.private.measure import measure
+from smoothsynth.private.sealed import Recalling
 from smoothsynth.private.sites.keys import check_new, read_key
 from smoothsynth.private.sites.store import Keeping, Kept, Owner, Store
 from smoothsynth.private.table import open_table
@@ -94,9 +95,10 @@ def release(
         if upon is not None:
             upon.plan_further(planned.charges[len(found.charges) :])
     settings: dict[str, Any] = {"seed": seed, "progress": progress, "ledger": spending, "found": found}
+    recalling = Recalling(summing)
     if owner is None:
-        return carry_out(planned, table, engine=summing, **settings)
-    keeping = Keeping(summing)
+        return carry_out(planned, table, engine=recalling, **settings)
+    keeping = Keeping(recalling)
     made = carry_out(planned, table, engine=keeping, **settings)
     owner.keep(_store(planned, made, keeping))
     return made

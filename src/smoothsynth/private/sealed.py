@@ -69,6 +69,11 @@ class SealedSums:
         place = {feature: number for number, feature in enumerate(self._features)}
         return SealedSums(features, [self._totals[place[feature]] for feature in features])
 
+    @classmethod
+    def joined(cls, features: Sequence[Feature], parts: Sequence[SealedSums]) -> SealedSums:
+        """Seal the sums of several parts of the features together, in their order."""
+        return cls(features, [total for part in parts for total in part._totals])
+
     def unseal(self) -> tuple[int, ...]:
         """Return the exact sums. Only private/measure.py may call this."""
         return self._totals
@@ -99,6 +104,36 @@ class Engine(Protocol):
 
         `progress` is told the rows done and the rows in all.
         """
+
+
+class Recalling:
+    """An engine that sums each table of soft cells of the same rows once: candidates are looked at in several rounds."""
+
+    __slots__ = ("_engine", "_known")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[tuple[Transformation, tuple[int, ...]], SealedSums] = {}
+
+    def __repr__(self) -> str:
+        return "<engine that recalls sealed sums>"
+
+    def sums(
+        self,
+        table: Table,
+        features: Sequence[Feature],
+        *,
+        transformation: Transformation | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> SealedSums:
+        """Return the exact sum of each feature over all rows; of tables, those that are known are not summed again."""
+        if not isinstance(features, Cells) or transformation is None:
+            return self._engine.sums(table, features, transformation=transformation, progress=progress)
+        new = features.only([one for one in features.tables if (transformation, one) not in self._known])
+        if new.tables:
+            found = self._engine.sums(table, new, transformation=transformation, progress=progress)
+            self._known |= {(transformation, one): found.only(new.only([one])) for one in new.tables}
+        return SealedSums.joined(features, [self._known[transformation, one] for one in features.tables])
 
 
 _BATCH_ROWS = 2**16

@@ -233,7 +233,7 @@ class Cells(Sequence[Feature]):
         self.counts, self.tables = counts, tables
         known = all(0 <= c < len(counts) for table in tables for c in table)
         rising = all(list(table) == sorted(set(table)) and table for table in tables)
-        if not (known and rising and tables) or len(set(tables)) < len(tables):
+        if not (known and rising) or len(set(tables)) < len(tables):
             raise PlanError("Tables are of different sets of columns, each in rising order.")
         self._starts = tuple(itertools.accumulate((self.size(table) for table in tables), initial=0))
 
