@@ -10,7 +10,7 @@ ones, but where a spike or a pair of levels is lost.
 
 Soft counts are added up to a distribution function first: one may give to the next. Of rows that were cut to a length only
 products of two columns are compared, as others tell of single ones. Lengths of rows and means over several columns are
-left out. They belong to no column, and rows give lengths up for the shapes of pairs. So are categories with cells that are
+left out. They belong to no column, and rows give lengths up for tables. So are categories with cells that are
 no level: their rows have another share of each level on purpose.
 """
 

@@ -147,7 +147,7 @@ def _plan(kept: Kept, rows: int, budget: Budget, *, size: int | None, rows_per_p
     together = kept.choices["rows_per_person"] if rows_per_person is None else rows_per_person
     # Counts and budgets that no release can have are refused as in every plan.
     plan(kept.schema, rows, epsilon=budget.epsilon, delta=budget.delta, synthetic_rows=size, rows_per_person=together)
-    # Pairs that were chosen are public by now: they are measured again, and not chosen.
+    # Tables that were chosen are public by now: they are measured again, and not chosen.
     measurements = [replace(noisy.measurement, rows_per_person=together, choice=None) for noisy in kept.earlier]
     design = Design(
         _shared(measurements, budget),

@@ -9,7 +9,7 @@ unit of a factor (b = 16, 8, 5 bits in tables of one, two, three columns),
 
 cell i has the weight 2^b - f, the next one f. The entries of one row in one table are whole numbers of at least 0 with a
 fixed sum: replacing the row moves a table by at most sqrt(2) of it in length and by at most 2 in all, whatever its columns
-and cells are (docs/proofs/sensitivity.md, section 14).
+and cells are (docs/proofs/sensitivity.md, section 13).
 """
 
 from __future__ import annotations
