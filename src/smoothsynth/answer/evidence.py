@@ -4,10 +4,10 @@ Measured features on test rows are a design matrix, with their noise variances a
 synthetic moments. Test rows are synthetic rows, blurred by as much as the mean of each column is uncertain, with a few
 values replaced by uniform ones: a function is evaluated where private rows could be, not only where synthetic rows are.
 
-The copula misfit of a pair of columns is how far its released Fourier moments are from those of a Gaussian copula. The
-synthetic rows have these moments, as far as they stand out of noise. Of other functions of the pair nothing was
-released; where Fourier moments are those of a Gaussian copula, others mostly are too, and where not, others may be as
-far from what is expected.
+The copula misfit of a pair of columns is how far its released table is from that of a Gaussian copula. The
+synthetic rows have this table, as far as it stands out of noise. Of finer functions of the pair nothing was released;
+where its table is that of a Gaussian copula, others mostly are too, and where not, others may be as far from what is
+expected.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ _MOST_KEPT, MOST_SETS = 4, 64
 class Round:
     """One measurement with its released values and the deviations of their noise, computed once.
 
-    `features` have coordinates of the schema: a factor (c, k) is T_k, the k-th hat or the k-th Fourier function of c.
+    `features` have coordinates of the schema: a factor (c, k) is T_k or the k-th hat function of c. Cells of tables are none.
     """
 
     noisy: NoisyMoments

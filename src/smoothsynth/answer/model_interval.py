@@ -40,7 +40,7 @@ RELATIVE, JOINT, UNKNOWN, LEAST, MOST = 0.8, 3.0, 0.4, 0.1, 1.0
 LEAST_JOINT = 0.3
 # The same for what is left of functions with jumps: of fine structure, such as values that many rows share, nothing is known.
 OF_ROUGH = 0.8
-# Where Fourier moments of a pair were measured: so many times their misfit may be that of other functions of the pair.
+# Where the table of a pair was measured: so many times its misfit may be that of other functions of the pair.
 PAIR_MISFIT = 2.0
 # Polynomials of one column, and those whose products stand for pairs and triples (of more than three columns: one each).
 DEGREES, PAIR_DEGREES, TRIPLE_DEGREES, OPEN_DEGREES = 5, 3, 2, 3
@@ -154,7 +154,7 @@ def joint_scale(evidence: Evidence) -> float:
 
 
 def pair_scale(evidence: Evidence, first: int, second: int) -> float:
-    """Return the same for functions of two columns: by the copula misfit, if Fourier moments of the pair were measured."""
+    """Return the same for functions of two columns: by the copula misfit, if the table of the pair was measured."""
     misfit = evidence.pair_misfit.get(frozenset((first, second)))
     return joint_scale(evidence) if misfit is None else min(MOST, max(LEAST, PAIR_MISFIT * misfit))
 
