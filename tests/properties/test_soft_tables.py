@@ -17,7 +17,7 @@ from smoothsynth.queries.bases import LATTICE as S
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments, coarse_sums
 from smoothsynth.queries.soft_tables import BITS, Cells, SoftTables, TableColumn
-from smoothsynth.queries.transformation import KNOTS, Transformation
+from smoothsynth.queries.transformation import Transformation
 from smoothsynth.schema import Category, Integer, Number, Schema
 
 # Coordinates: a 0, b 1 (2 if missing), k 3-5, m 6-7, w 8 and z 9; x of `other` is level 5.
@@ -42,8 +42,8 @@ COLUMNS = (
 CELLS = [5, 6, 4, 3, 5, 3]
 
 
-def sets(order, columns=len(COLUMNS)):
-    return tuple(itertools.combinations(range(columns), order))
+def sets(order):
+    return tuple(itertools.combinations(range(len(COLUMNS)), order))
 
 
 def table_measurement(order, tables=None, *, seed=None, mechanism="discrete gaussian", **settings):
