@@ -17,7 +17,7 @@ from smoothsynth.private import noise
 RECORDED = Path(__file__).with_name("recorded")
 # The key of hashes that another machine can change by rounding the last digit otherwise.
 HASH = "sha256"
-# What `verify` allows on another kind of machine: knots in steps of the grid, expected moments, values.
+# What `verify` allows on another kind of machine: knots in steps of the grid, moments, values.
 CLOSE_KNOTS, CLOSE_MOMENT, CLOSE_VALUE = 16, 1 / 50, 1e-6
 GRID = 2**16
 # Estimates come from long matrix products, whose last digits depend on the number of threads.
@@ -47,11 +47,17 @@ class Draws:
         return self.added(sums, sensitivity * multiplier)
 
     def maxima(self, count, *, sensitivity, multiplier):
-        def largest(scores):
-            noisy = self.added(scores, sensitivity * multiplier)
+        return self.largest(count, sensitivity * multiplier)
+
+    def pure_maxima(self, count, *, sensitivity, epsilon):
+        return self.largest(count, sensitivity / epsilon)
+
+    def largest(self, count, scale):
+        def named(scores):
+            noisy = self.added(scores, scale)
             return sorted(range(len(noisy)), key=lambda place: (-noisy[place], place))[:count]
 
-        return largest
+        return named
 
 
 def _hashed(text):
@@ -69,6 +75,7 @@ def draws(monkeypatch):
         monkeypatch.setattr(noise, name, made.pure)
     monkeypatch.setattr(noise, "add_gaussian_noise", made.gaussian)
     monkeypatch.setattr(noise, "noisy_maxima", made.maxima)
+    monkeypatch.setattr(noise, "pure_noisy_maxima", made.pure_maxima)
     return made
 
 
@@ -136,7 +143,7 @@ def recorded_of(made, folder, *, ask, sampled):
 
 def described(noisy):
     """Split a measurement into what was asked, through which knots, and the integers that came out."""
-    transformation, choice = noisy["view"] or {}, noisy.get("choice") or {}
+    transformation = noisy["view"] or {}
     asked = {key: value for key, value in noisy.items() if key not in SET_APART}
     return {
         "purpose": noisy["purpose"],
@@ -144,7 +151,7 @@ def described(noisy):
         "asked": digest(asked),
         "view": {key: value for key, value in transformation.items() if key != "knots"},
         "knots": shortened(transformation["knots"]) if transformation else None,
-        "expected": shortened(choice["expected"]) if choice else None,
+        "tables": noisy.get("tables"),
         "integers": shortened(noisy["integers"]),
     }
 
@@ -248,7 +255,7 @@ def excused(path, one, other, recorded):
 def within_transformations(place, last, one, other, *, measured):
     """Whether knots, and what is measured through them, are as close as `verify` wants them."""
     moment = CLOSE_MOMENT * GRID
-    limits = {"knots": CLOSE_KNOTS, "expected": moment, "integers": moment * measured["rows"]}
+    limits = {"knots": CLOSE_KNOTS, "integers": moment * measured["rows"]}
     if not measured["view"] or place not in limits:
         return False
     return last == HASH or (numbers(one, other) and abs(one - other) <= limits[place])

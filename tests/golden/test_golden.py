@@ -191,19 +191,47 @@ def test_focus_smoothness_and_rows_per_person(golden):
     golden("choices", made, ask=ASK, sampled=made.sample(30, where={"visits": (2, 9)}, seed=5))
 
 
-def test_selection_of_pairs(golden):
-    rows = 300
-    turns = [((8 * spread(i, 3)) % 2 - 1, (8 * spread(i, 3) + 0.5) % 2 - 1) for i in range(rows)]
-    columns = {"a": [abs(x) * 2 - 1 for x, _ in turns], "b": [abs(y) * 2 - 1 for _, y in turns]}
-    columns |= {
-        name: [2 * spread(i, factor) - 1 for i in range(rows)]
-        for name, factor in zip("cdef", (5, 11, 13, 17), strict=True)
-    }
-    schema = ss.Schema({name: ss.Number(-1, 1) for name in columns})
-    made = ss.release(
-        pa.table(columns), schema=schema, method=ss.methods.Adaptive(selected_pairs=2), epsilon=30.0, delta=1e-5, seed=7
+def turning(rows=300):
+    """Make a number and a category that a third one tells, beside others that tell nothing."""
+    turns = [(8 * spread(i, 3)) % 2 - 1 for i in range(rows)]
+    bent = [0 if x > 0.5 else 9 * abs(x) for x in turns]
+    return pa.table(
+        {
+            "a": turns,
+            "b": [int(value) for value in bent],
+            "c": ["xyz"[int(3 * abs(x))] for x in turns],
+            "d": [2 * spread(i, 11) - 1 for i in range(rows)],
+            "e": [None if spread(i, 13) < 0.2 else 2 * spread(i, 17) - 1 for i in range(rows)],
+        }
     )
-    golden("selection_of_pairs", made, ask=["mean a", "covariance a b", "correlation c d", "avg(exp(-a*a-b*b))"])
+
+
+TURNING = ss.Schema(
+    {
+        "a": ss.Number(-1, 1),
+        "b": ss.Integer(0, 9),
+        "c": ss.Category(["x", "y"], other="z"),
+        "d": ss.Number(-1, 1),
+        "e": ss.Number(-1, 1, nullable=True),
+    }
+)
+ASK_TURNING = ["mean a", "covariance a b", "correlation a d", "histogram b 3", "avg(b where c = 'x')", "avg(exp(-a*a))"]
+
+
+@pytest.mark.parametrize(
+    ("name", "budget"),
+    [("tables", {"epsilon": 30.0, "delta": 1e-5}), ("tables_pure", {"epsilon": 60.0})],
+)
+def test_tables_of_columns(name, budget, golden):
+    made = ss.release(turning(), schema=TURNING, method=ss.methods.Adaptive(tables=4), seed=7, **budget)
+    sampled = made.sample(40, where={"c": "x", "a": (-0.5, 1.0)}, seed=5)
+    golden(name, made, ask=ASK_TURNING, sampled=sampled)
+
+
+def test_tables_of_a_workload(golden):
+    method = ss.methods.Adaptive(workload=(("a", "c", "e"), ("b", "d")))
+    made = ss.release(turning(), schema=TURNING, method=method, epsilon=30.0, delta=1e-5, seed=7)
+    golden("tables_of_a_workload", made, ask=ASK_TURNING)
 
 
 def test_two_sites(golden, tmp_path):

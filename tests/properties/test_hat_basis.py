@@ -127,7 +127,7 @@ def test_a_view_has_a_whole_number_of_counts(counts):
         Transformation.straight(2, RankHistogram(counts))
 
 
-@pytest.mark.parametrize("other", [{"radius": 1.0}, {"pooled": True}, {"waves": True}])
+@pytest.mark.parametrize("other", [{"radius": 1.0}, {"pooled": True}, {"order": 2, "columns": []}])
 def test_a_file_with_a_view_of_two_families_is_refused(other):
     with pytest.raises(PlanError, match="at most one"):
         Transformation.from_dict(Transformation.straight(1, RankHistogram(4)).as_dict() | other)

@@ -1,7 +1,8 @@
-"""Noisy maxima: what the proof says of ranges and slopes, and that no row moves the score of a pair farther than stated."""
+"""Noisy maxima: what the proof says of ranges and slopes, and that no row moves the score of a table farther than stated."""
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from statistics import NormalDist
 
@@ -10,16 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsynth.accounting.charges import MAXIMA, Charge, maxima_scale
-from smoothsynth.errors import BudgetError
+from smoothsynth.accounting.charges import MAXIMA, PURE_MAXIMA, Charge, maxima_scale, pure_maxima_scale
+from smoothsynth.errors import BudgetError, PlanError
 from smoothsynth.private.engines.kernel import Kernel
-from smoothsynth.queries.bases import LATTICE, WAVES, term_feature
-from smoothsynth.queries.families import PairwiseFourier
-from smoothsynth.queries.measurement import Measurement, coarse_sums
-from smoothsynth.queries.selection import PRODUCTS, PairSelection
-from smoothsynth.queries.sensitivity import fourier_l2
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, coarse_sums
+from smoothsynth.queries.selection import TableSelection
+from smoothsynth.queries.soft_tables import SoftTables, TableColumn
 from smoothsynth.queries.transformation import Transformation
-from smoothsynth.schema import Number, Schema
+from smoothsynth.schema import Category, Number, Schema
 
 NORMAL = NormalDist()
 SLOPE = math.sqrt(2.0 * math.pi) / 4.0
@@ -69,69 +68,148 @@ def test_the_scale_is_what_the_theorem_asks_for_and_no_less(sensitivity, multipl
         Charge(**facts, scale=scale * (1 - 1e-6), epsilon=None, multiplier=multiplier)
 
 
-D = 3
-UNIT = Schema({f"x{i}": Number(-1, 1) for i in range(D)})
-PAIRS = tuple(
-    term_feature((WAVES * one + a, 1), (WAVES * other + b, 1))
-    for one, other in itertools.combinations(range(D), 2)
-    for a in range(WAVES)
-    for b in range(WAVES)
-)
+@given(st.floats(1.0, 1e9), st.floats(1e-3, 50.0), st.integers(1, 200))
+def test_the_pure_scale_is_what_exponential_mechanisms_ask_for_and_no_less(sensitivity, epsilon, count):
+    scale = pure_maxima_scale(sensitivity, epsilon, count=count)
+    facts = {"purpose": "", "mechanism": PURE_MAXIMA, "norm": "linf", "sensitivity": sensitivity, "coordinates": count}
+    Charge(**facts, scale=scale, epsilon=epsilon, multiplier=None)
+    assert 1.0 <= scale * epsilon / (2.0 * count * sensitivity) * (1 + 1e-12) < 1.0 + 1e-6
+    for wrong in (scale * (1 - 1e-6), scale / 2):
+        with pytest.raises(BudgetError, match="too small"):
+            Charge(**facts, scale=wrong, epsilon=epsilon, multiplier=None)
 
 
-def choosing(expected, count=1, rows_per_person=1):
-    choice = PairSelection(count, 5.0, rows_per_person, expected)
-    settings = {
-        "multiplier": 5.0,
-        "transformation": Transformation.straight(D, PairwiseFourier()),
-        "rows_per_person": rows_per_person,
-    }
-    return Measurement("", PAIRS, "discrete gaussian", choice=choice, **settings)
+@given(st.lists(st.integers(-4, 4), min_size=3, max_size=5), st.lists(st.integers(-2, 2), min_size=5, max_size=5))
+def test_no_two_pure_maxima_tell_neighbours_apart_by_more_than_epsilon(scores, moves):
+    """All outcomes of two maxima in a row, by brute force."""
+    scale = pure_maxima_scale(2, 1.0, count=2)
+
+    def law(side):
+        weights = np.exp(np.array(side, float) / scale)
+        return {
+            (i, j): weights[i] / weights.sum() * weights[j] / (weights.sum() - weights[i])
+            for i, j in itertools.permutations(range(len(side)), 2)
+        }
+
+    here, there = law(scores), law([s + m for s, m in zip(scores, moves, strict=False)])
+    assert max(abs(math.log(here[one] / there[one])) for one in here) <= 1.0 + 1e-9
 
 
-def scores_of(rows, measurement):
-    kernel = Kernel(UNIT, PAIRS, measurement.transformation)
-    sums = kernel.start()
-    sums.add_columns(list(np.ascontiguousarray(rows.T)), len(rows))
-    return np.array(measurement.choice.scores(coarse_sums(sums.totals(), measurement), PAIRS, len(rows)))
+UNIT = Schema({"a": Number(-1, 1), "b": Number(-1, 1, nullable=True), "k": Category(["p", "q"])})
+COLUMNS = (TableColumn(0, 3), TableColumn(1, 2, (0,), (2,)), TableColumn(None, levels=(3, 4)))
+PAIRS = tuple(itertools.combinations(range(3), 2))
+# Every row of a coarse table: a cell of no level is place -1, a missing one is not a number.
+GRID = [
+    (a, b, float(k)) for a in (-1.0, -0.4, 0.0, 0.7, 1.0) for b in (-1.0, 0.0, 0.3, 1.0, math.nan) for k in (-1, 0, 1)
+]
+
+
+def choosing(expected=None, count=1, rows_per_person=1, order=2, pure=False):
+    family = SoftTables(COLUMNS, order)
+    cost = {"epsilon": 1.0} if pure else {"multiplier": 5.0}
+    return Measurement(
+        "",
+        family.cells(tuple(itertools.combinations(range(3), order))),
+        "discrete laplace" if pure else "discrete gaussian",
+        rows_per_person=rows_per_person,
+        transformation=Transformation.straight(UNIT.dimensions, family),
+        choice=TableSelection(count, rows_per_person=rows_per_person, expected=expected, **cost),
+        **cost,
+    )
+
+
+def sums_of(rows, measurement):
+    kernel = Kernel(UNIT, measurement.features, measurement.transformation)
+    sums, columns = kernel.start(), dict(zip(UNIT.names, np.array(rows).T, strict=True))
+    sums.add_columns([np.ascontiguousarray(columns[name]) for name in kernel.names], len(rows))
+    return coarse_sums(sums.totals(), measurement)
 
 
 @pytest.mark.parametrize("together", [1, 2])
-def test_no_rows_of_a_person_move_a_score_farther_than_stated(together):
-    """All rows on a small lattice, beside rows and expectations off the lattice, so that floors count, and on it."""
-    rng = np.random.default_rng(0)
-    grid = np.array(list(itertools.product((-1.0, -2 / 3, -1 / 3, 0.1, 2 / 3, 1.0), repeat=D)))
-    moved = []
-    for expected, stay in (
-        (rng.integers(-LATTICE, LATTICE, (2 * D, 2 * D)), rng.uniform(-1, 1, (4, D))),
-        (np.zeros((2 * D, 2 * D), dtype=np.int64), np.full((4, D), 2 / 3)),
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_no_rows_of_a_person_move_a_score_farther_than_stated(together, order):
+    """All rows of a coarse table, beside rows that stay; expected is nothing, what the rows have, and anything."""
+    rng = np.random.default_rng(order)
+    stay = [GRID[place] for place in rng.integers(0, len(GRID), 4)]
+    plain = choosing(order=order)
+    cells, moved = len(plain.features), []
+    for expected in (
+        np.zeros(cells, dtype=np.int64),
+        np.array(sums_of(stay, plain)) + FULL_WEIGHT * (np.arange(cells) == 0) * together,
+        rng.integers(0, 3 * FULL_WEIGHT, cells),
     ):
-        measurement = choosing(expected, rows_per_person=together)
-        rows = [np.concatenate([stay, np.tile(row, (together, 1))]) for row in grid]
-        found = np.array([scores_of(one, measurement) for one in rows])
+        measurement = choosing(expected, rows_per_person=together, order=order)
+        found = np.array(
+            [
+                measurement.choice.scores(
+                    sums_of([*stay, *[row] * together], measurement), measurement.features, allowance=0.3
+                )
+                for row in GRID
+            ]
+        )
         moved.append(int((found.max(axis=0) - found.min(axis=0)).max()))
-    assert max(moved) <= measurement.choice.sensitivity
-    assert max(moved) > 0.999 * measurement.choice.sensitivity, "a row that moves a score so far is among them"
+    assert max(moved) <= measurement.choice.sensitivity(FULL_WEIGHT) == 2 * FULL_WEIGHT * together
+    assert max(moved) == 2 * FULL_WEIGHT * together, "a row that moves a score so far is among them"
 
 
-def test_the_score_is_the_length_of_what_is_not_expected():
-    rng = np.random.default_rng(1)
-    rows, expected = rng.uniform(-1, 1, (50, D)), np.zeros((2 * D, 2 * D), dtype=np.int64)
-    measurement = choosing(expected)
-    exact = measurement.evaluate(rows).mean(axis=0).reshape(-1, PRODUCTS)
-    np.testing.assert_allclose(scores_of(rows, measurement) / (50 * LATTICE), np.linalg.norm(exact, axis=1), atol=1e-3)
-    seen = measurement.transformation.of(rows)
-    known = choosing(np.rint(seen.T @ seen / 50 * LATTICE).astype(np.int64))
-    assert scores_of(rows, known).max() < 50 * 3, "what is expected has no score"
+def test_the_score_is_what_lies_in_wrong_cells_less_what_noise_would_add():
+    rows = [GRID[place] for place in np.random.default_rng(1).integers(0, len(GRID), 50)]
+    sums = sums_of(rows, choosing())
+    expected = np.roll(np.array(sums), 1)
+    scores = choosing(expected).choice.scores(sums, choosing().features, allowance=2.5)
+    for (_, where), score in zip(choosing().features.places(), scores, strict=True):
+        gap = np.abs(np.array(sums) - expected)[where].sum()
+        assert score == gap - math.ceil(2.5 * (where.stop - where.start))
+    known = choosing(np.array(sums)).choice.scores(sums, choosing().features, allowance=0.0)
+    assert known == [0, 0, 0], "what is expected has no score"
 
 
-@given(st.integers(2, 6), st.data())
-def test_few_pairs_move_less_than_all(columns, data):
-    """Points of the disc on all corners: the squared move of any set of pairs is within the bound."""
-    edges = list(itertools.combinations(range(columns), 2))
-    chosen = data.draw(st.lists(st.sampled_from(edges), min_size=1, unique=True))
-    features = [term_feature((WAVES * i + a, 1), (WAVES * j + b, 1)) for i, j in chosen for a in (0, 1) for b in (0, 1)]
-    bound = fourier_l2(features, [1.0] * len(features), {})
-    signs = itertools.product((1, -1), repeat=columns)
-    farthest = max(math.sqrt(sum(2 * (1 - s[i] * s[j]) for i, j in chosen)) for s in signs)
-    assert farthest <= bound <= min(2.0 * math.sqrt(len(chosen)), columns) * (1 + 1e-9)
+@pytest.mark.parametrize("pure", [False, True])
+def test_choosing_and_measuring_are_charged_each_for_as_many_tables_as_are_chosen(pure):
+    measurement = choosing(count=2, pure=pure)
+    choice, released = measurement.charges
+    assert choice.mechanism == (PURE_MAXIMA if pure else MAXIMA)
+    assert choice.coordinates == 2
+    assert choice.sensitivity == 2 * FULL_WEIGHT
+    if pure:
+        assert (choice.epsilon, released.epsilon) == (1.0, 1.0)
+        assert choice.scale == 2 * 2 * 2 * FULL_WEIGHT
+        assert released.sensitivity == 4 * FULL_WEIGHT
+    else:
+        assert (choice.multiplier, released.multiplier) == (5.0, 5.0)
+        assert choice.scale == pytest.approx(math.sqrt(math.pi / 2 * 2) * 5.0 * 2 * FULL_WEIGHT)
+        assert released.sensitivity == 2 * FULL_WEIGHT
+    chosen = measurement.chosen((2, 0))
+    assert chosen.features.tables == (PAIRS[0], PAIRS[2])
+    assert chosen.sensitivity == measurement.sensitivity, "whichever they are"
+    assert len(chosen.features) <= released.coordinates
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"count": 0, "multiplier": 1.0},
+        {"count": 1.0, "multiplier": 1.0},
+        {"count": True, "multiplier": 1.0},
+        {"count": 1, "epsilon": 1.0, "multiplier": 1.0},
+        {"count": 1},
+    ],
+)
+def test_choices_that_cannot_be_are_refused(wrong):
+    with pytest.raises(PlanError):
+        TableSelection(**wrong)
+
+
+def test_choices_that_the_proof_does_not_cover_are_refused():
+    right = choosing(count=2)
+    for wrong in (
+        TableSelection(4, 5.0),
+        TableSelection(2, 5.0, rows_per_person=2),
+        TableSelection(2, epsilon=1.0),
+    ):
+        with pytest.raises(PlanError):
+            replace(right, choice=wrong)
+    with pytest.raises(PlanError, match="expected"):
+        right.choice.scores([0] * len(right.features), right.features, allowance=0.0)
+    with pytest.raises(PlanError, match="expected"):
+        choosing(np.zeros(3, dtype=np.int64)).choice.scores([0] * 9, right.features, allowance=0.0)

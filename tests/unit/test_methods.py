@@ -23,7 +23,7 @@ OLD = {
     "focus": ({"focus": "marginals"}, Adaptive(focus="marginals")),
     "smoothness": ({"smoothness": 3}, Adaptive(smoothness=3)),
     "noise": ({"noise": "pure"}, Adaptive(noise="pure")),
-    "chosen_pairs": ({"chosen_pairs": 3}, Adaptive(selected_pairs=3)),
+    "chosen_pairs": ({"chosen_pairs": 3}, Adaptive(tables=3)),
     "candidates": ({"candidates": "hypercube"}, Adaptive(candidates="hypercube")),
     "candidate_count": ({"method": "auto", "candidate_count": 77}, Adaptive(candidate_count=77)),
     "fit": ({"fit": "linear program"}, Adaptive(fit="linear program")),
@@ -43,7 +43,7 @@ def test_a_plan_has_few_arguments():
 def test_an_old_keyword_is_an_option_and_says_which(name):
     keywords, method = OLD[name]
     old = next(word for word in keywords if word != "method")
-    option = {"chosen_pairs": "selected_pairs"}.get(old, old)
+    option = {"chosen_pairs": "tables"}.get(old, old)
     words = f"{old}=... is now method=ss.methods.{type(method).__name__}({option}=...)"
     with pytest.warns(DeprecationWarning, match=f"^{re.escape(words)}$") as told:
         planned = ss.plan(SCHEMA, 1500, **BUDGET, **keywords)
@@ -81,7 +81,7 @@ def test_an_option_of_another_method_is_refused():
     ("keyword", "meant"),
     [
         ("focuss", r"\. Did you mean method=ss.methods.Adaptive\(focus=...\)\?$"),
-        ("selected_pairs", r"\. Did you mean method=ss.methods.Adaptive\(selected_pairs=...\)\?$"),
+        ("table", r"\. Did you mean method=ss.methods.Adaptive\(tables=...\)\?$"),
         ("feature", r"\. Did you mean method=ss.methods.Paper\(features=...\)\?$"),
         ("row_per_person", r"\. Did you mean 'rows_per_person'\?$"),
         ("zzz", "$"),
@@ -114,7 +114,17 @@ def test_options_that_cannot_be_are_refused(method, options):
         method(**options)
 
 
-@pytest.mark.parametrize("method", [Adaptive(), Adaptive(focus="queries", selected_pairs=0), Paper(features=3)])
+@pytest.mark.parametrize(
+    "method",
+    [
+        Adaptive(),
+        Adaptive(focus="queries", tables=0),
+        Adaptive(target="a"),
+        Adaptive(target=("a", "b")),
+        Adaptive(workload=(("a", "b"), ("b", "c", "d"))),
+        Paper(features=3),
+    ],
+)
 def test_a_method_is_read_from_its_plain_values(method):
     facts = json.loads(json.dumps({**facts_of(method), "synthetic_rows": 7}))
     assert from_facts(facts) == (method, {"synthetic_rows": 7})
@@ -123,7 +133,7 @@ def test_a_method_is_read_from_its_plain_values(method):
 @pytest.mark.parametrize(
     ("choices", "method"),
     [
-        ({"focus": "marginals", "chosen_pairs": 0}, Adaptive(focus="marginals", selected_pairs=0)),
+        ({"focus": "marginals", "chosen_pairs": 0}, Adaptive(focus="marginals", tables=0)),
         ({"method": "paper", "focus": "balanced", "features": 9, "chosen_pairs": 0}, Paper(features=9)),
     ],
 )
@@ -138,7 +148,7 @@ def test_sites_plan_with_the_options_of_the_study(tmp_path):
     method = Adaptive(focus="marginals", smoothness=4)
     ss.federated.start(tmp_path / "study", schema=SCHEMA, sites=sites, key=key, method=method, **BUDGET)
     study = read_study(tmp_path / "study")
-    assert plan_of(study).method == Adaptive(focus="marginals", smoothness=4, selected_pairs=0)
+    assert plan_of(study).method == Adaptive(focus="marginals", smoothness=4, tables=0)
     assert plan_of(study).charges == study.charges
 
 

@@ -8,8 +8,9 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.methods import layout as purposes
 from smoothsynth.methods.layout import purpose_of
-from smoothsynth.pipeline.forecast import needed_epsilon, needed_rows
+from smoothsynth.pipeline.forecast import NO_DEPENDENCE, needed_epsilon, needed_rows
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
+from smoothsynth.queries.soft_tables import Cells
 
 
 def numbers(count):
@@ -55,10 +56,13 @@ def test_where_gaussian_noise_would_drown_the_first_stage_the_plan_is_pure():
 
 
 def test_stages_follow_from_public_facts():
-    tiny = ss.plan(numbers(30), 300, epsilon=1.0)
-    small = ss.plan(numbers(30), 569, epsilon=1.0)
-    medium = ss.plan(numbers(30), 10_000, epsilon=1.0)
-    large = ss.plan(numbers(30), 100_000, epsilon=1.0)
+    def plan(columns, rows, **budget):
+        return ss.plan(numbers(columns), rows, method=ss.methods.Adaptive(tables=0), **budget)
+
+    tiny = plan(30, 300, epsilon=1.0)
+    small = plan(30, 569, epsilon=1.0)
+    medium = plan(30, 10_000, epsilon=1.0)
+    large = plan(30, 100_000, epsilon=1.0)
     assert tiny.families == ("marginal moments", "marginal moments")
     assert small.families == ("marginal moments", "marginal moments", "row norms")
     assert medium.families == ("marginal moments", "marginal moments", "rank histogram", "row norms")
@@ -70,7 +74,7 @@ def test_stages_follow_from_public_facts():
         "row norms",
     )
     assert large.measurements[3].mechanism == "ball"
-    assert ss.plan(numbers(30), 569, epsilon=1.0, delta=1e-6).families == (
+    assert plan(30, 569, epsilon=1.0, delta=1e-6).families == (
         "marginal moments",
         "rank histogram",
         "clipped second moments",
@@ -84,7 +88,7 @@ def test_where_ranks_drown_in_noise_a_third_of_their_share_goes_to_pairs():
         parts = {
             family: m.multiplier**-2
             for family, m in zip(plan.families, plan.measurements, strict=True)
-            if family != "pairwise Fourier"
+            if family != "soft tables"
         }
         return {family: part / sum(parts.values()) for family, part in parts.items()}
 
@@ -111,10 +115,8 @@ def test_what_means_need_no_longer_goes_to_ranks_under_pure_epsilon():
 
     def shares(rows, epsilon=1.0):
         plan = ss.plan(numbers(6), rows, epsilon=epsilon)
-        whole = sum(
-            m.epsilon for look, m in zip(plan.families, plan.measurements, strict=True) if look != "pairwise Fourier"
-        )
-        return dict(zip(("means", "square", "ranks"), [m.epsilon / whole for m in plan.measurements], strict=False))
+        own = [m.epsilon for m in plan.measurements if m.family.name != "soft tables"]
+        return dict(zip(("means", "square", "ranks"), [one / sum(own) for one in own], strict=False))
 
     few, many, most = shares(5_000), shares(60_000), shares(10_000_000)
     assert few["ranks"] < many["ranks"] < most["ranks"]
@@ -148,34 +150,96 @@ def test_many_rows_have_soft_counts_of_ranks_under_pure_epsilon():
     assert 5 <= len(wide.features) / 129 <= 24
 
 
-@pytest.mark.parametrize(("delta", "few", "many"), [(1e-6, 2_000, 20_000), (0.0, 20_000, 200_000)])
-def test_shapes_of_pairs_are_measured_where_their_noise_allows(delta, few, many):
+def tables_of(plan):
+    """The rounds of tables of a plan: how many columns, how many tables, chosen or not."""
+    return [
+        (m.family.order, m.choice.count if m.choice else len(m.features.tables), m.choice is not None)
+        for m in plan.measurements
+        if m.family.name == "soft tables"
+    ]
+
+
+@pytest.mark.parametrize(("delta", "few", "many"), [(1e-6, 600, 20_000), (0.0, 1_000, 100_000)])
+def test_tables_are_measured_where_their_noise_allows(delta, few, many):
     def plan(rows, schema=None, **choices):
         return ss.plan(schema or numbers(6), rows, epsilon=1.0, delta=delta, **choices)
 
-    assert "pairwise Fourier" not in plan(few).families
-    found = plan(many)
-    assert found.families[-1] == "pairwise Fourier"
-    waves = found.measurements[-1]
-    assert len(waves.features) == 2 * 6 + 4 * 15
-    assert 0.0 < waves.deviations(many).max() <= 0.035
-    # Nobody pays much for them: all other noise grows by less than 4 % (Gaussian), or 7 %.
+    assert tables_of(plan(few)) == []
+    found = tables_of(plan(many))
+    assert {order for order, _, _ in found} >= {1, 2}
+    assert sum(count for order, count, _ in found if order == 2) == 6
+    more = plan(100 * many)
+    assert {order for order, _, _ in tables_of(more)} == {1, 2, 3}
     spent = {False: lambda m: m.multiplier**-2, True: lambda m: m.epsilon}[delta == 0.0]
-    assert spent(waves) <= 0.0601 * sum(map(spent, found.measurements))
-    assert plan(100 * many).measurements[-1].deviations(100 * many).max() < 0.002, "noise falls without end"
-    assert "pairwise Fourier" not in plan(many, method=ss.methods.Adaptive(candidates="hypercube")).families
-    wide = plan(1000 * many, numbers(41), method=ss.methods.Adaptive(selected_pairs=0))
-    assert "pairwise Fourier" not in wide.families
-    assert "pairwise Fourier" not in plan(many, numbers(1)).families
-    bound = ss.Schema({"a": ss.Number(0, 1), "b": ss.Number(0, 2)}, constraints=["a <= b"])
-    assert "pairwise Fourier" not in plan(many, bound).families
-    mixed = ss.Schema({"a": ss.Number(0, 1), "k": ss.Category(["x", "y"]), "b": ss.Number(0, 2, nullable=True)})
-    found = plan(many, mixed).measurements[-1]
-    assert {c // 2 for f in found.features for c, _ in f.terms[0]} == {0, 1, 2, 3}, (
-        "values and levels, not what is missing"
-    )
-    if delta:
-        assert found.sensitivity == pytest.approx((3 + 1) * FULL_WEIGHT, rel=1e-3), "a category is one column"
+    chosen = [m for m in more.measurements if m.family.name == "soft tables" and m.family.order > 1]
+    whole = sum(charge.epsilon if delta == 0.0 else charge.multiplier**-2 for charge in more.charges)
+    costs = sum(spent(m) + (spent(m.choice) if m.choice else 0.0) for m in chosen)
+    assert costs / whole == pytest.approx(0.5, rel=1e-6), "half of the budget"
+    assert chosen[0].deviations(100 * many).max() < 0.1 * plan(many).measurements[-1].deviations(many).max()
+    assert tables_of(plan(many, method=ss.methods.Adaptive(candidates="hypercube"))) == []
+    assert [order for order, _, _ in tables_of(plan(many, numbers(1)))] == [1], "values that many rows share"
+    assert [order for order, _, _ in tables_of(plan(many, method=ss.methods.Adaptive(tables=0)))] == [1]
+
+
+def test_a_plan_without_dependence_says_so_in_words():
+    alone = ss.plan(numbers(30), 100, epsilon=0.1)
+    assert not alone.dependence
+    assert NO_DEPENDENCE in " ".join(str(alone).split())
+    for other in (ss.plan(numbers(6), 20_000, epsilon=1.0, delta=1e-6), ss.plan(numbers(1), 100, epsilon=0.1)):
+        assert NO_DEPENDENCE not in " ".join(str(other).split())
+
+
+def sets_of(plan):
+    return {
+        table
+        for m in plan.measurements
+        if m.family.name == "soft tables" and m.family.order > 1
+        for table in m.features.tables
+    }
+
+
+def test_a_target_is_a_column_of_every_table():
+    def plan(**options):
+        return ss.plan(numbers(6), 50_000, epsilon=1.0, delta=1e-6, method=ss.methods.Adaptive(**options))
+
+    names = list(numbers(6).names)
+    every = sets_of(plan())
+    assert sets_of(plan(target=names[2])) == {table for table in every if 2 in table}
+    assert sets_of(plan(target=(names[2], names[4]))) == {table for table in every if {2, 4} & set(table)}
+    assert len(sets_of(plan(target=names[2]))) < len(every)
+
+
+def test_a_workload_names_the_tables_and_nothing_is_chosen():
+    schema = numbers(6)
+    names = list(schema.names)
+    method = ss.methods.Adaptive(workload=((names[3], names[0], names[1]), (names[4], names[5])))
+    found = ss.plan(schema, 50_000, epsilon=1.0, delta=1e-6, method=method)
+    assert sets_of(found) == {(0, 1), (0, 3), (1, 3), (4, 5), (0, 1, 3)}
+    assert all(m.choice is None for m in found.measurements)
+    assert tables_of(found) == [(1, 6, False), (2, 4, False), (3, 1, False)]
+
+
+@pytest.mark.parametrize("option", [{"target": "nobody"}, {"target": ("nobody",)}, {"workload": (("c0", "nobody"),)}])
+def test_columns_that_are_not_there_are_refused(option):
+    with pytest.raises(ss.SchemaError, match="nobody"):
+        ss.plan(numbers(6), 50_000, epsilon=1.0, method=ss.methods.Adaptive(**option))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tables": -1}, "tables must be"),
+        ({"tables": 1.5}, "tables must be"),
+        ({"tables": True}, "tables must be"),
+        ({"tables": 201}, "tables must be"),
+        ({"workload": (("c0",),)}, "two or more"),
+        ({"workload": (("c0", "c0"),)}, "two or more"),
+        ({"target": "c0", "workload": (("c0", "c1"),)}, "Leave out one"),
+    ],
+)
+def test_what_cannot_be_asked_of_tables_is_refused(options, words):
+    with pytest.raises(ss.PlanError, match=words):
+        ss.plan(numbers(6), 50_000, epsilon=1.0, method=ss.methods.Adaptive(**options))
 
 
 def test_ranks_are_soft_counts_under_delta():
@@ -359,22 +423,20 @@ PLANNED = {
     "few rows": (numbers(6), 500, {}),
     "many rows": (numbers(6), 200_000, {}),
     "one column": (numbers(1), 20_000, {}),
-    "very wide": (numbers(130), 10_000_000, {"method": ss.methods.Adaptive(selected_pairs=0)}),
+    "very wide": (numbers(130), 10_000_000, {"method": ss.methods.Adaptive(tables=0)}),
     "categories and missing values": (mixed(), 50_000, {}),
     "bound columns": (mixed(free=False), 50_000, {}),
     "levels alone": (ss.Schema({"c": ss.Category(["a", "b"]), "k": ss.Category(["x", "y", "z"])}), 5_000, {}),
     "candidates that are weighed": (mixed(), 50_000, {"method": ss.methods.Adaptive(candidates="hypercube")}),
     "the paper's": (numbers(6), 5_000, {"method": ss.methods.Paper()}),
     "the paper's grid": (numbers(2), 500, {"method": ss.methods.Paper(candidates="grid")}),
-    "chosen pairs": (numbers(8), 50_000, {"method": ss.methods.Adaptive(selected_pairs=5)}),
+    "chosen tables": (numbers(8), 50_000, {"method": ss.methods.Adaptive(tables=5)}),
 }
 
 
 def planned(name, noise):
     schema, rows, choices = PLANNED[name]
     method = replace(choices.get("method", ss.methods.Adaptive()), noise=noise)
-    if noise is None and isinstance(method, ss.methods.Adaptive):
-        method = replace(method, selected_pairs=None)
     return ss.plan(schema, rows, epsilon=1.0, delta=1e-6 if noise else 0.0, method=method)
 
 
@@ -385,7 +447,11 @@ def test_a_purpose_follows_from_what_is_measured(name, noise):
     for m in found.measurements:
         measured = m if m.choice is None else m.chosen(range(m.choice.count))
         assert purpose_of(measured, found.schema, method=found.method.name) == m.purpose
-        if len(m.features) > 1:
+        if isinstance(m.features, Cells):
+            other = replace(measured, features=m.features.only(m.features.tables[:1]), choice=None)
+            alone = len(measured.features.tables) == 1
+            assert (purpose_of(other, found.schema, method=found.method.name) == m.purpose) is alone
+        elif len(m.features) > 1:
             other = replace(measured, features=measured.features[::-1])
             assert purpose_of(other, found.schema, method=found.method.name) is None
 

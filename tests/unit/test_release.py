@@ -55,8 +55,8 @@ def test_an_epsilon_finer_than_the_lattice_is_refused_before_anything_is_measure
 
 
 def test_misuse_that_no_table_can_mend_is_refused_before_data_is_read(schema):
-    method = ss.methods.Adaptive(selected_pairs=99)
-    with pytest.raises(ss.PlanError, match="selected_pairs"):
+    method = ss.methods.Adaptive(tables=999)
+    with pytest.raises(ss.PlanError, match="tables must be"):
         ss.release("no-such-file.csv", schema=schema, epsilon=1.0, delta=1e-6, method=method)
     with pytest.raises(TypeError, match="unexpected keyword argument 'smothness'"):
         ss.release("no-such-file.csv", schema=schema, epsilon=1.0, smothness=3)

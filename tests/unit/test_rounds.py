@@ -37,7 +37,7 @@ def carried_out(rounds, *, seed, rows=ROWS):
 
 def same(one, other):
     columns = np.array_equal(one.columns.masses, other.columns.masses)
-    return columns and np.array_equal(one.correlation, other.correlation) and one.waves == other.waves
+    return columns and np.array_equal(one.correlation, other.correlation) and one.tables == other.tables
 
 
 def test_a_release_is_learned_again_from_its_moments():

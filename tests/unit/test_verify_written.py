@@ -32,15 +32,13 @@ CARRIED = "row 17 has it"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A release with all that its files can hold: categories, private bounds, chosen pairs, a CSV file."""
+    """A release with all that its files can hold: categories, private bounds, chosen tables, a CSV file."""
     rng = np.random.default_rng(3)
     columns = {"age": rng.uniform(0, 100, 1200), "v": rng.integers(0, 50, 1200), "w": rng.random(1200)}
     described = {"age": ss.Number(0, 100), "v": ss.Integer("private", 50), "w": ss.Number(0, 1)}
     schema = ss.Schema({**described, "sex": ss.Category(["f", "m"])})
     table = pa.table({**columns, "sex": ["f", "m", "m"] * 400})
-    made = ss.release(
-        table, schema=schema, epsilon=3.0, delta=1e-6, method=ss.methods.Adaptive(selected_pairs=1), seed=7
-    )
+    made = ss.release(table, schema=schema, epsilon=3.0, delta=1e-6, method=ss.methods.Adaptive(tables=2), seed=7)
     return made.write(tmp_path_factory.mktemp("whole") / "out", csv=True)
 
 

@@ -219,7 +219,7 @@ def maxima_scale(sensitivity: float, multiplier: float, *, count: int) -> float:
 
 def pure_maxima_scale(sensitivity: float, epsilon: float, *, count: int) -> float:
     """Give 2 count sensitivity / epsilon, rounded up: the Gumbel noise of `count` exponential mechanisms."""
-    return laplace_scale(2.0 * count * sensitivity, epsilon)
+    return rounded_above(2 * count * _exact(sensitivity, "sensitivity") / Fraction(Budget(epsilon).epsilon))
 
 
 def stable_threshold(scale: float, delta: float) -> int:

@@ -194,7 +194,7 @@ class Swapping:
             past.append(self._sum())
             if progress is not None:
                 progress(sweep + 1, sweeps)
-            if len(past) > LOOK_BACK and past[-1 - LOOK_BACK] - past[-1] < LITTLE * past[-1]:
+            if len(past) > LOOK_BACK and past[-1 - LOOK_BACK] - past[-1] <= LITTLE * past[-1]:
                 return Outcome(past[-1] / cells, sweep + 1, converged=True)
         return Outcome(past[-1] / cells, sweeps, converged=False)
 

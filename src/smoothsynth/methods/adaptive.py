@@ -79,6 +79,11 @@ class Adaptive:
         check_one_of("candidates", self.candidates or "model", tuple(c for c in CANDIDATES if c != "ellipsoid"))
         check_count("candidate_count", 1 if self.candidate_count is None else self.candidate_count, MOST_CANDIDATES)
         check_one_of("fit", self.fit or FITS[0], FITS)
+        # Lists of names, as a file has them, are the same as tuples.
+        if self.target is not None and not isinstance(self.target, str):
+            object.__setattr__(self, "target", tuple(self.target))
+        if self.workload is not None:
+            object.__setattr__(self, "workload", tuple(map(tuple, self.workload)))
 
     @property
     def weighted(self) -> bool:

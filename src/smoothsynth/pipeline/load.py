@@ -110,7 +110,7 @@ def _reached(measured: Measured) -> Iterator[Reached]:
 
 def _of_moments(name: str, noisy: NoisyMoments) -> Reached:
     noise = DEVIATIONS * noisy.measurement.charge().deviation
-    return name, noisy.integers, [noisy.rows * weight + noise for weight in noisy.measurement.weights]
+    return name, noisy.integers, (noisy.rows * noisy.measurement.all_weights + noise).tolist()
 
 
 def _of_levels(levels: NoisyLevels) -> Reached:

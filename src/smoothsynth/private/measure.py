@@ -65,14 +65,24 @@ def _choose(sums: SealedSums, measurement: Measurement, choice: TableSelection, 
     # What noise alone adds to the distance of one cell: public.
     allowance = math.sqrt(2.0 / math.pi) * measurement.charge().deviation
     ledger.charge(charge)
+    chosen = _largest(sums, measurement, sampler, allowance=allowance)
+    if chosen is None:
+        # Raised out here: an error from within would carry frames that hold exact scores.
+        raise PlanError("The choice of tables failed after it was charged; nothing of it was released.")
+    return chosen
+
+
+def _largest(
+    sums: SealedSums, measurement: Measurement, sampler: Callable[[list[int]], list[int]], *, allowance: float
+) -> list[int] | None:
+    """Return the places that a sampler names; None if that fails, for no error may leave where exact scores are."""
+    choice, features = measurement.choice, measurement.features
     try:
-        if isinstance(measurement.features, Cells):
-            scores = choice.scores(coarse_sums(sums.unseal(), measurement), measurement.features, allowance=allowance)
-            return sampler(scores)
+        if choice is not None and isinstance(features, Cells):
+            return sampler(choice.scores(coarse_sums(sums.unseal(), measurement), features, allowance=allowance))
     except Exception:  # noqa: S110
         pass
-    # Raised out here: an error from within would carry frames that hold exact scores.
-    raise PlanError("The choice of tables failed after it was charged; nothing of it was released.")
+    return None
 
 
 def measure_product(

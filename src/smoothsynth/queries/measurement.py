@@ -271,6 +271,10 @@ class NoisyMoments:
     def __post_init__(self) -> None:
         if len(self.integers) != len(self.measurement.features):
             raise PlanError("There must be one noisy number for each feature.")
+        choice, features = self.measurement.choice, self.measurement.features
+        # Noise is that of as many tables as the choice names.
+        if choice is not None and isinstance(features, Cells) and len(features.tables) != choice.count:
+            raise PlanError("As many tables must be released as were chosen.")
 
     @property
     def features(self) -> Sequence[Feature]:

@@ -37,6 +37,7 @@ _NOISE = {
     "ball": "noise in a random direction, of random length",
     "discrete laplace": "two-sided geometric (discrete Laplace) noise",
     "discrete gaussian": "discrete Gaussian noise",
+    "pure noisy maxima": "the largest of scores with Gumbel noise: which they are, not how large",
     "noisy maxima": "the largest of scores with Gumbel noise: which they are, not how large",
     "stable histogram": "two-sided geometric (discrete Laplace) noise on counts, rare values left out",
 }
