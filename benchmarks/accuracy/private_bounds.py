@@ -15,8 +15,8 @@ import pyarrow as pa
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.pipeline.plan import plan
-from smoothsynth.private.discover import discover
 from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.measure import discover
 from smoothsynth.private.table import open_table
 
 TOGETHER = 5

@@ -8,8 +8,8 @@ import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.discovery import bounds as hull
 from smoothsynth.pipeline.plan import plan
-from smoothsynth.private.discover import discover
 from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.measure import discover
 from smoothsynth.private.table import open_table
 
 ROWS, COLUMNS = 20_000, 40

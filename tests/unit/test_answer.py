@@ -9,14 +9,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.answer.columns import chebyshev_coefficients, rough_column
-from smoothsynth.answer.evidence import (
-    Evidence,
-    Round,
-    TransformedFactors,
-    evidence_of,
-    feature_values,
-    joint_misfit,
-)
+from smoothsynth.answer.evidence import Evidence, Round, TransformedFactors, evidence_of, feature_values, joint_misfit
 from smoothsynth.answer.model_interval import basis_of, components_of, heavy_quantile, orthonormal, quantile
 from smoothsynth.answer.worst_case_interval import worst_case
 from smoothsynth.queries.bases import Chebyshev, term_feature

@@ -4,8 +4,8 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement
-from smoothsynth.private.discover import measure_subspace
 from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.measure import measure_subspace
 from smoothsynth.private.table import open_table
 
 SCHEMA = ss.Schema({name: ss.Number(-1, 1) for name in "abcdef"})

@@ -16,9 +16,8 @@ from smoothsynth.errors import SmoothsynthError
 from smoothsynth.methods.adaptive_rounds import FREE_SQUARE
 from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, orthonormal
 from smoothsynth.private import noise
-from smoothsynth.private.discover import measure_subspace
 from smoothsynth.private.engines.local import LocalEngine
-from smoothsynth.private.measure import measure
+from smoothsynth.private.measure import measure, measure_subspace
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import pooled, tensor, term_feature, total_degree
 from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms

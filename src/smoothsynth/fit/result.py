@@ -1,4 +1,6 @@
-"""The result of a fit: weights, and an outcome in words.
+"""Sentences with figures in them: written from a template, and recognised by it later.
+
+The result of a fit: weights, and an outcome in words.
 
 What a fit hands back: weights on the candidates, and in words whether they are the ones asked for.
 
@@ -9,12 +11,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.queries.sentences import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,6 +24,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Progress = Callable[[int, int | None, str], object]
+
+
+# A figure of no more digits than any of ours has; whether it is written as its slot asks for is seen by writing it.
+_FIGURE = r"(-?\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d{2,3})?|-?inf|nan)"
+_SLOT = re.compile(r"\{[^{}]*\}")
+
+
+def fits(text: str, template: str) -> bool:
+    """Whether a text is what a template gives with some figure in each of its {slots}."""
+    found = _sentence_pattern(template).fullmatch(text)
+    slots = (slot.strip("{}").partition(":")[2] for slot in _SLOT.findall(template))
+    return found is not None and all(map(_as_written, found.groups(), slots))
+
+
+def _as_written(figure: str, form: str) -> bool:
+    """Whether a figure is what its value gives in this form; without one it is a whole number."""
+    if form:
+        return format(float(figure), form) == figure
+    return figure.isdecimal() and str(int(figure)) == figure
+
+
+@cache
+def _sentence_pattern(template: str) -> re.Pattern[str]:
+    return re.compile(_FIGURE.join(map(re.escape, _SLOT.split(template))), re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

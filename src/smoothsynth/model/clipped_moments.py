@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.model.copula import CutMoments
     from smoothsynth.model.marginals import Marginals
-    from smoothsynth.model.norm_resampling import Stretch
+    from smoothsynth.model.row_norms import Stretch
     from smoothsynth.model.scales import Known
     from smoothsynth.queries.measurement import NoisyMoments
 

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.model.model import score_length, score_units
 from smoothsynth.model.sampling import correlated, generator, place, scores
 from smoothsynth.model.scales import FAR, moved, reachable, standard_functions
-from smoothsynth.model.transformations import score_length, score_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,16 +1,8 @@
-"""The model: marginals, a Gaussian copula and the law of row norms, learned round by round.
+"""The model: marginals, a Gaussian copula, row norms and tables, learned round by round; and what it proposes next.
 
-What was released first is believed where later stages contradict it beyond noise.
-
-Ranks and cut rows tell shapes well, but not where a column crowds on one value: a spike is narrower than cosines of ranks
-can tell, and a share that is left flat moves its mean. The first release has the mean and the mean square of each column,
-neither bent nor cut. With many rows it knows them better than all that follows.
-
-The model of a table: columns, correlations, lengths of rows; what it learns from each release, and its rows.
-
-Everything here is computed from public and released numbers, so that anyone who has a release can do it again.
-
-Learn from moments that were seen through the transformations of an earlier release.
+Everything here is computed from public and released numbers, so that anyone who has a release can do it again. What was
+released first is believed where later rounds contradict it beyond noise: it has the mean and the mean square of each column,
+neither bent nor cut.
 """
 
 from __future__ import annotations
@@ -34,12 +26,17 @@ from smoothsynth.model.marginal_moments import (
     pooled_mean_square,
 )
 from smoothsynth.model.marginals import Marginals, flat_marginals, separable, tilt
-from smoothsynth.model.norm_resampling import Stretch, hold_lengths, needed_stretch
 from smoothsynth.model.rank_histogram import learn_ranks, rank_noise
-from smoothsynth.model.row_norms import choose_scores, expected_ranks, scale_to_lengths
+from smoothsynth.model.row_norms import (
+    Stretch,
+    choose_scores,
+    expected_ranks,
+    hold_lengths,
+    needed_stretch,
+    scale_to_lengths,
+)
 from smoothsynth.model.sampling import correlated, generator, place, scores
-from smoothsynth.model.scale_posterior import settle_spreads
-from smoothsynth.model.scales import hold_square, known_so_far
+from smoothsynth.model.scales import hold_square, known_so_far, settle_spreads
 from smoothsynth.model.spikes import Spike, find_spikes, hold_spikes
 from smoothsynth.model.tables import (
     MOST_SWAPPED,
@@ -50,20 +47,9 @@ from smoothsynth.model.tables import (
     swapped,
     table_transformation,
 )
-from smoothsynth.model.transformations import (
-    length_transformation,
-    rank_transformation,
-    score_length,
-    score_transformation,
-    score_units,
-)
-from smoothsynth.queries.families import (
-    ClippedSecondMoments,
-    MarginalMoments,
-    RankHistogram,
-    RowNorms,
-)
+from smoothsynth.queries.families import ClippedSecondMoments, MarginalMoments, RankHistogram, RowNorms
 from smoothsynth.queries.soft_tables import SoftTables
+from smoothsynth.queries.transformation import Transformation, knot_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,10 +59,81 @@ if TYPE_CHECKING:
     from smoothsynth.fit.swapping import Outcome
     from smoothsynth.queries.families import QueryFamily
     from smoothsynth.queries.measurement import Measurement, NoisyMoments
-    from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Schema
 
     Array = NDArray[np.float64]
+
+
+# A share of the flat density keeps ranks from being constant where the model believes no row to be.
+FLAT_SHARE = 0.1
+# Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
+# large as keeps the noise of a correlation at PAIR_NOISE, within these limits. It is kept at FINE_PAIR_NOISE under pure
+# epsilon, where other releases tell means and squares, and where products are two-way tables of levels or missing values.
+# But where noise is above ROUGH_NOISE and most of the variance of columns lies outside their middle, rows are expected to
+# be short, and are cut shorter still.
+LEAST_SHORT, MOST_SHORT, PAIR_NOISE, FINE_PAIR_NOISE = 0.6, 5.0, 0.02, 0.01
+LEAST_MIDDLE, ROUGH_NOISE = 0.25, 0.02
+# Above this noise of a correlation, rows are seen in roots of deviations: products drown, and errors of wide columns count.
+DROWNING_NOISE = 0.2
+
+
+def rank_transformation(columns: Marginals, counts: int | None = None) -> Transformation:
+    """See each coordinate as cos(pi F(x)), F its distribution function: T_k of it is cos(k pi F(x)).
+
+    A column that the model thinks crowded in a corner is spread over the whole cube. Levels and indicators stay what they
+    are. For soft counts a coordinate is 2 F(x) - 1: they are evenly spread over ranks.
+    """
+    ranks = _ranks(columns, FLAT_SHARE)
+    lines = [knot_places() if f is None else np.cos(np.pi * f) if counts is None else 2.0 * f - 1.0 for f in ranks]
+    return Transformation.from_values(np.stack(lines), RankHistogram(counts))
+
+
+def _ranks(columns: Marginals, flat: float) -> list[Array | None]:
+    """Return the distribution function of each value at the knots, a share of the flat one mixed in; None for indicators."""
+    mixed, indicators = columns.without_spikes().mixed(flat), set(columns.groups.indicators)
+    return [None if c in indicators else mixed.probabilities(c, knot_places()) for c in range(columns.count)]
+
+
+def score_length(columns: Marginals, measurement: Measurement, rows: int) -> float:
+    """Return the length sqrt(s d) to which standardised rows are cut: from the noise, which is known beforehand.
+
+    A product has noise w in units of the transformation, so a correlation has noise  w s d.
+    """
+    noise = _pair_noise(columns, measurement, rows)
+    middle = max(LEAST_MIDDLE, ROUGH_NOISE / noise, float(columns.middles_of_variance().mean()))
+    fine = measurement.multiplier is None or bool(columns.groups.indicators)
+    allowed = FINE_PAIR_NOISE if fine else PAIR_NOISE
+    return math.sqrt(columns.count * min(MOST_SHORT, max(min(LEAST_SHORT, middle), allowed / noise)))
+
+
+def score_units(columns: Marginals, measurement: Measurement, rows: int) -> Array:
+    """Return the unit u of each coordinate: its deviation s where pairs are seen well, towards the root of it where not.
+
+    Noise is equal in these units, and grows with the length of rows in them:  sum u^2 sum (s/u)^2  over the columns for means
+    and products together. It is least for the root. Correlations are seen alike in all columns for u = s. Units are scaled
+    so that rows have a mean square of 1 in them.
+    """
+    noise = _pair_noise(columns, measurement, rows)
+    deviations = columns.deviations()
+    units = deviations ** (1.0 - 0.5 * noise**2 / (noise**2 + DROWNING_NOISE**2))
+    return np.asarray(units * math.sqrt(np.mean((deviations / units) ** 2)))
+
+
+def score_transformation(columns: Marginals, units: Array) -> Transformation:
+    """See each coordinate as (x - m)/u, rows cut to length 1."""
+    return Transformation.from_values(
+        (knot_places()[None, :] - columns.means()[:, None]) / units[:, None], ClippedSecondMoments(1.0)
+    )
+
+
+def _pair_noise(columns: Marginals, measurement: Measurement, rows: int) -> float:
+    """Return the noise that a correlation has if rows are cut at the length that they have on average."""
+    return float(measurement.deviations(rows).min()) * columns.count
+
+
+def length_transformation(distribution: Array) -> Transformation:
+    """See the mean square t of a row as cos(pi F(t)); `distribution` is F at the knots, t from 0 to 1."""
+    return Transformation.from_values(np.cos(np.pi * distribution)[None, :], RowNorms())
 
 
 # So many deviations off is not noise. A little less may still be what later stages know better.

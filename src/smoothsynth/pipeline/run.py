@@ -15,9 +15,8 @@ from smoothsynth.model.synthesis import Synthesis, rows_of_model, synthesise
 from smoothsynth.pipeline.plan import Plan, check_choices, plan, plan_found
 from smoothsynth.pipeline.release import Receipt, Release
 from smoothsynth.pipeline.rounds import Rounds
-from smoothsynth.private.discover import check_engine, discover, measure_subspace
 from smoothsynth.private.engines import open_engine, read_address
-from smoothsynth.private.measure import measure
+from smoothsynth.private.measure import check_engine, discover, measure, measure_subspace
 from smoothsynth.private.sealed import Recalling
 from smoothsynth.private.sites.keys import check_new, read_key
 from smoothsynth.private.sites.store import Keeping, Kept, Owner, Store

@@ -20,15 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.queries.bases import (
-    FEWEST_CELLS,
-    LATTICE,
-    MOST_CELLS,
-    Chebyshev,
-    HatBasis,
-    check_hats,
-    count_values,
-)
+from smoothsynth.queries.bases import FEWEST_CELLS, LATTICE, MOST_CELLS, Chebyshev, HatBasis, check_hats, count_values
 from smoothsynth.queries.sensitivity import (
     Indicators,
     clipped_l1,

@@ -9,12 +9,10 @@ import smoothsynth as ss
 from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs
 from smoothsynth.model.copula import CutMoments, free_pairs
 from smoothsynth.model.marginals import Groups, flat_marginals
-from smoothsynth.model.model import Model
-from smoothsynth.model.norm_resampling import Stretch, needed_stretch
-from smoothsynth.model.row_norms import expected_ranks
+from smoothsynth.model.model import Model, length_transformation, score_transformation
+from smoothsynth.model.row_norms import Stretch, expected_ranks, needed_stretch
 from smoothsynth.model.sampling import generator, place, scores
 from smoothsynth.model.scales import known_so_far, shifted
-from smoothsynth.model.transformations import length_transformation, score_transformation
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 

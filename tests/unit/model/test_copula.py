@@ -8,9 +8,9 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.model.copula import learn_pairs
 from smoothsynth.model.marginals import flat_marginals
+from smoothsynth.model.model import score_length, score_transformation, score_units
 from smoothsynth.model.sampling import place
 from smoothsynth.model.scales import shifted
-from smoothsynth.model.transformations import score_length, score_transformation, score_units
 from smoothsynth.pipeline.plan import plan
 from smoothsynth.queries.measurement import NoisyMoments
 

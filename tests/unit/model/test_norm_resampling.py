@@ -8,10 +8,9 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.methods.layout import cosines_of_length
 from smoothsynth.model.marginals import flat_marginals
-from smoothsynth.model.norm_resampling import Stretch, hold_lengths
-from smoothsynth.model.row_norms import expected_ranks, mean_square
+from smoothsynth.model.model import length_transformation
+from smoothsynth.model.row_norms import Stretch, expected_ranks, hold_lengths, mean_square
 from smoothsynth.model.sampling import place, scores
-from smoothsynth.model.transformations import length_transformation
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
 ROWS, CANDIDATES = 2000, 12_000

@@ -7,10 +7,9 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.model.marginals import flat_marginals
-from smoothsynth.model.norm_resampling import Stretch, needed_stretch
-from smoothsynth.model.row_norms import believed, between, expected_ranks
+from smoothsynth.model.model import length_transformation, score_length, score_units
+from smoothsynth.model.row_norms import Stretch, believed, between, expected_ranks, needed_stretch
 from smoothsynth.model.sampling import alike, place
-from smoothsynth.model.transformations import length_transformation, score_length, score_units
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 

@@ -13,8 +13,8 @@ from smoothsynth.fit import newton
 from smoothsynth.model import rank_histogram as ranks
 from smoothsynth.model.marginal_moments import learn_low
 from smoothsynth.model.marginals import flat_marginals
+from smoothsynth.model.model import rank_transformation
 from smoothsynth.model.rank_histogram import learn_ranks
-from smoothsynth.model.transformations import rank_transformation
 from smoothsynth.queries.bases import pooled, term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
