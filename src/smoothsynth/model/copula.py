@@ -24,15 +24,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.model.model import score_length, score_units
-from smoothsynth.model.sampling import correlated, generator, place, scores
+from smoothsynth.model.sampling import correlated, generator, nearest_correlation, place, scores
 from smoothsynth.model.scales import FAR, moved, reachable, standard_functions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.model.marginals import Marginals
-    from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.queries.measurement import Measurement, NoisyMoments
     from smoothsynth.queries.transformation import Transformation
 
     Array = NDArray[np.float64]
@@ -114,6 +113,16 @@ def sparse(matrix: Array, noise: float) -> Array:
 
 # Ranks have told the spread of each column already, and without a cut: of what a cut says beyond, half is believed.
 _OWN_SQUARES = 0.5
+
+# Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
+# large as keeps the noise of a correlation at PAIR_NOISE, within these limits. It is kept at FINE_PAIR_NOISE under pure
+# epsilon, where other releases tell means and squares, and where products are two-way tables of levels or missing values.
+# But where noise is above ROUGH_NOISE and most of the variance of columns lies outside their middle, rows are expected to
+# be short, and are cut shorter still.
+LEAST_SHORT, MOST_SHORT, PAIR_NOISE, FINE_PAIR_NOISE = 0.6, 5.0, 0.02, 0.01
+LEAST_MIDDLE, ROUGH_NOISE = 0.25, 0.02
+# Above this noise of a correlation, rows are seen in roots of deviations: products drown, and errors of wide columns count.
+DROWNING_NOISE = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,7 +237,6 @@ def _shrinkage(differences: Array, noise: float) -> float:
 # Rows by which the model sees itself: so many that their own sampling error, 1/sqrt(rows), is half of the noise.
 _FEWEST_SIMULATED, MOST_SIMULATED = 3_000, 40_000
 _ROUNDS = 8
-_LEAST_EIGENVALUE = 0.02
 # All rows of the model may have the same value in a column.
 _TINY = 1e-300
 # Up to about this noise of a correlation, rows are to have the ones that were believed, whatever their lengths.
@@ -360,14 +368,6 @@ def free_pairs(columns: Marginals) -> Array:
     return free
 
 
-def nearest_correlation(matrix: Array) -> Array:
-    """Lift eigenvalues to a small floor and scale the diagonal to 1."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    lifted = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
-    spread = np.sqrt(np.diag(lifted))
-    return np.asarray(lifted / np.outer(spread, spread))
-
-
 def _moments(rows: Array, weights: Array | None = None) -> tuple[Array, Array, Array]:
     """Return the means, mean squares and covariance of rows, weighted or not."""
     if weights is None:
@@ -375,3 +375,33 @@ def _moments(rows: Array, weights: Array | None = None) -> tuple[Array, Array, A
     else:
         means, products = weights @ rows, (rows * weights[:, None]).T @ rows
     return means, np.diag(products).copy(), products - np.outer(means, means)
+
+
+def score_length(columns: Marginals, measurement: Measurement, rows: int) -> float:
+    """Return the length sqrt(s d) to which standardised rows are cut: from the noise, which is known beforehand.
+
+    A product has noise w in units of the transformation, so a correlation has noise  w s d.
+    """
+    noise = _pair_noise(columns, measurement, rows)
+    middle = max(LEAST_MIDDLE, ROUGH_NOISE / noise, float(columns.middles_of_variance().mean()))
+    fine = measurement.multiplier is None or bool(columns.groups.indicators)
+    allowed = FINE_PAIR_NOISE if fine else PAIR_NOISE
+    return math.sqrt(columns.count * min(MOST_SHORT, max(min(LEAST_SHORT, middle), allowed / noise)))
+
+
+def score_units(columns: Marginals, measurement: Measurement, rows: int) -> Array:
+    """Return the unit u of each coordinate: its deviation s where pairs are seen well, towards the root of it where not.
+
+    Noise is equal in these units, and grows with the length of rows in them:  sum u^2 sum (s/u)^2  over the columns for means
+    and products together. It is least for the root. Correlations are seen alike in all columns for u = s. Units are scaled
+    so that rows have a mean square of 1 in them.
+    """
+    noise = _pair_noise(columns, measurement, rows)
+    deviations = columns.deviations()
+    units = deviations ** (1.0 - 0.5 * noise**2 / (noise**2 + DROWNING_NOISE**2))
+    return np.asarray(units * math.sqrt(np.mean((deviations / units) ** 2)))
+
+
+def _pair_noise(columns: Marginals, measurement: Measurement, rows: int) -> float:
+    """Return the noise that a correlation has if rows are cut at the length that they have on average."""
+    return float(measurement.deviations(rows).min()) * columns.count

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth._runtime import one_thread_if_small
-from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, simulated
-from smoothsynth.model.copula import MOST_SIMULATED, CutMoments, learn_pairs
+from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, settle_spreads, simulated
+from smoothsynth.model.copula import MOST_SIMULATED, CutMoments, learn_pairs, score_length, score_units
 from smoothsynth.model.marginal_moments import (
     UNKNOWN,
     first_moments,
@@ -36,7 +36,7 @@ from smoothsynth.model.row_norms import (
     scale_to_lengths,
 )
 from smoothsynth.model.sampling import correlated, generator, place, scores
-from smoothsynth.model.scales import hold_square, known_so_far, settle_spreads
+from smoothsynth.model.scales import hold_square, known_so_far
 from smoothsynth.model.spikes import Spike, find_spikes, hold_spikes
 from smoothsynth.model.tables import (
     MOST_SWAPPED,
@@ -66,15 +66,6 @@ if TYPE_CHECKING:
 
 # A share of the flat density keeps ranks from being constant where the model believes no row to be.
 FLAT_SHARE = 0.1
-# Standardised rows are cut to length sqrt(s d): shorter rows mean less noise, and less is seen of far ones. So s is as
-# large as keeps the noise of a correlation at PAIR_NOISE, within these limits. It is kept at FINE_PAIR_NOISE under pure
-# epsilon, where other releases tell means and squares, and where products are two-way tables of levels or missing values.
-# But where noise is above ROUGH_NOISE and most of the variance of columns lies outside their middle, rows are expected to
-# be short, and are cut shorter still.
-LEAST_SHORT, MOST_SHORT, PAIR_NOISE, FINE_PAIR_NOISE = 0.6, 5.0, 0.02, 0.01
-LEAST_MIDDLE, ROUGH_NOISE = 0.25, 0.02
-# Above this noise of a correlation, rows are seen in roots of deviations: products drown, and errors of wide columns count.
-DROWNING_NOISE = 0.2
 
 
 def rank_transformation(columns: Marginals, counts: int | None = None) -> Transformation:
@@ -94,41 +85,11 @@ def _ranks(columns: Marginals, flat: float) -> list[Array | None]:
     return [None if c in indicators else mixed.probabilities(c, knot_places()) for c in range(columns.count)]
 
 
-def score_length(columns: Marginals, measurement: Measurement, rows: int) -> float:
-    """Return the length sqrt(s d) to which standardised rows are cut: from the noise, which is known beforehand.
-
-    A product has noise w in units of the transformation, so a correlation has noise  w s d.
-    """
-    noise = _pair_noise(columns, measurement, rows)
-    middle = max(LEAST_MIDDLE, ROUGH_NOISE / noise, float(columns.middles_of_variance().mean()))
-    fine = measurement.multiplier is None or bool(columns.groups.indicators)
-    allowed = FINE_PAIR_NOISE if fine else PAIR_NOISE
-    return math.sqrt(columns.count * min(MOST_SHORT, max(min(LEAST_SHORT, middle), allowed / noise)))
-
-
-def score_units(columns: Marginals, measurement: Measurement, rows: int) -> Array:
-    """Return the unit u of each coordinate: its deviation s where pairs are seen well, towards the root of it where not.
-
-    Noise is equal in these units, and grows with the length of rows in them:  sum u^2 sum (s/u)^2  over the columns for means
-    and products together. It is least for the root. Correlations are seen alike in all columns for u = s. Units are scaled
-    so that rows have a mean square of 1 in them.
-    """
-    noise = _pair_noise(columns, measurement, rows)
-    deviations = columns.deviations()
-    units = deviations ** (1.0 - 0.5 * noise**2 / (noise**2 + DROWNING_NOISE**2))
-    return np.asarray(units * math.sqrt(np.mean((deviations / units) ** 2)))
-
-
 def score_transformation(columns: Marginals, units: Array) -> Transformation:
     """See each coordinate as (x - m)/u, rows cut to length 1."""
     return Transformation.from_values(
         (knot_places()[None, :] - columns.means()[:, None]) / units[:, None], ClippedSecondMoments(1.0)
     )
-
-
-def _pair_noise(columns: Marginals, measurement: Measurement, rows: int) -> float:
-    """Return the noise that a correlation has if rows are cut at the length that they have on average."""
-    return float(measurement.deviations(rows).min()) * columns.count
 
 
 def length_transformation(distribution: Array) -> Transformation:

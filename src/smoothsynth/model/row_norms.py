@@ -37,8 +37,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
-from smoothsynth.model.copula import nearest_correlation
-from smoothsynth.model.sampling import alike, correlated, place, scores, systematic
+from smoothsynth.model.sampling import alike, correlated, nearest_correlation, place, scores, systematic
 from smoothsynth.model.sampling import generator as seeded
 from smoothsynth.model.scales import scaled
 from smoothsynth.queries.bases import LATTICE, evaluate

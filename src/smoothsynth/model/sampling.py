@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _SHIFTS = 40
 # From so many rows on, so many columns are sorted by other threads while one is placed.
 _MANY, _AHEAD = 200_000, 2
+_LEAST_EIGENVALUE = 0.02
 
 
 def scores(count: int, dimensions: int, *, generator: np.random.Generator) -> Array:
@@ -238,3 +239,11 @@ def _refuse_bad(weights: NDArray[np.float64], rows: int) -> None:
             f"weights must be one number >= 0 per candidate, not all 0; found an array of shape {weights.shape} "
             f"that is not: pass the weights of a fit"
         )
+
+
+def nearest_correlation(matrix: Array) -> Array:
+    """Lift eigenvalues to a small floor and scale the diagonal to 1."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    lifted = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
+    spread = np.sqrt(np.diag(lifted))
+    return np.asarray(lifted / np.outer(spread, spread))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.model.copula import learn_pairs
+from smoothsynth.model.copula import learn_pairs, score_length, score_units
 from smoothsynth.model.marginals import flat_marginals
-from smoothsynth.model.model import score_length, score_transformation, score_units
+from smoothsynth.model.model import score_transformation
 from smoothsynth.model.sampling import place
 from smoothsynth.model.scales import shifted
 from smoothsynth.pipeline.plan import plan

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model.copula import score_length, score_units
 from smoothsynth.model.marginals import flat_marginals
-from smoothsynth.model.model import length_transformation, score_length, score_units
+from smoothsynth.model.model import length_transformation
 from smoothsynth.model.row_norms import Stretch, believed, between, expected_ranks, needed_stretch
 from smoothsynth.model.sampling import alike, place
 from smoothsynth.queries.bases import term_feature

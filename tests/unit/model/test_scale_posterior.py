@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.model.clipped_moments import simulated
+from smoothsynth.model.clipped_moments import Evidence, settle_spreads, simulated, widened
 from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.row_norms import mean_square
 from smoothsynth.model.sampling import place
-from smoothsynth.model.scales import Evidence, settle_spreads, widened
 from smoothsynth.pipeline.plan import plan
 from smoothsynth.pipeline.rounds import Rounds
 from smoothsynth.queries.families import ClippedSecondMoments
