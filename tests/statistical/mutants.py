@@ -107,7 +107,8 @@ def chosen_table():
 
 
 def pure_maxima():
-    return [case for case in choosing.choosing_cases() if case.mechanism.startswith("pure noisy maxima")]
+    """One score rises and all others fall: the odds of naming it move by nearly all that a row can move them."""
+    return [choosing.maxima_case([[3, *[0] * 20], [0, *[3] * 20]], count=1, share=4.0, pure=True)]
 
 
 def three_tables():
@@ -305,7 +306,7 @@ MUTANTS = [
     Mutant("bounds from the data", own_bounds, small_release, 3_000),
     Mutant("outliers refused", refused_outliers, mechanisms._cube_cases, 1_000),
     Mutant("half the noise, maxima", lambda: half_noise("_maxima_sampler"), lambda: choosing.choosing_cases()[:2]),
-    Mutant("half the noise, pure maxima", half_pure_maxima, pure_maxima, 4_000),
+    Mutant("half the noise, pure maxima", half_pure_maxima, pure_maxima),
     Mutant("half the sensitivity of a choice", half_choice, chosen_table, 6_000),
     Mutant("a choice that is not charged", free_choice, chosen_table, 6_000),
     Mutant("kinds of charges chosen as outcomes come", mixed_charges, adaptive.adaptive_cases, 15_000),
