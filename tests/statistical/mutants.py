@@ -307,7 +307,7 @@ MUTANTS = [
     Mutant("outliers refused", refused_outliers, mechanisms._cube_cases, 1_000),
     Mutant("half the noise, maxima", lambda: half_noise("_maxima_sampler"), lambda: choosing.choosing_cases()[:2]),
     Mutant("half the noise, pure maxima", half_pure_maxima, pure_maxima),
-    Mutant("half the sensitivity of a choice", half_choice, chosen_table, 6_000),
+    Mutant("half the sensitivity of a choice", half_choice, chosen_table, 20_000),
     Mutant("a choice that is not charged", free_choice, chosen_table, 6_000),
     Mutant("kinds of charges chosen as outcomes come", mixed_charges, adaptive.adaptive_cases, 15_000),
     Mutant("a reader that infers a column's type", inferred_types, odd_cell, 3_000),
