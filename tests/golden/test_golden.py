@@ -210,7 +210,7 @@ TURNING = ss.Schema(
     {
         "a": ss.Number(-1, 1),
         "b": ss.Integer(0, 9),
-        "c": ss.Category(["x", "y"], other="z"),
+        "c": ss.Category(["x", "y", "z"], other="z"),
         "d": ss.Number(-1, 1),
         "e": ss.Number(-1, 1, nullable=True),
     }

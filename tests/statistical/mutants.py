@@ -21,7 +21,7 @@ import pyarrow as pa
 
 import smoothsynth as ss
 from smoothsynth.accounting import ledger
-from smoothsynth.accounting.charges import compose
+from smoothsynth.accounting.charges import compose, gaussian_multiplier
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.audit import mechanisms, releases
 from smoothsynth.audit import releases as adaptive
@@ -38,6 +38,8 @@ from smoothsynth.pipeline.release import as_text, sha256
 from smoothsynth.private import noise
 from smoothsynth.queries import measurement as moments
 from smoothsynth.queries import selection as choice
+from smoothsynth.queries.soft_tables import SoftTables, TableColumn
+from smoothsynth.queries.transformation import Transformation
 from smoothsynth.schema import cells
 from smoothsynth.verification import charges as arithmetic
 
@@ -79,17 +81,53 @@ def half_sensitivity():
 
 
 def half_choice():
-    """The same for how far two pairs of columns move."""
-    exact = choice.PairSelection.sensitivity.fget
-    return patch.object(choice.PairSelection, "sensitivity", property(lambda self: math.ceil(exact(self) / 2)))
+    """The same for how far the score of a table moves."""
+    exact = choice.TableSelection.sensitivity
+    return patch.object(choice.TableSelection, "sensitivity", lambda self, unit: math.ceil(exact(self, unit) / 2))
+
+
+def one_table():
+    """Scale for how far one table moves, however many are released: right for tables that are measured one by one."""
+    bound = {"l1": SoftTables.l1, "l2": SoftTables.l2}
+
+    def first(norm):
+        return lambda self, cells, *rest: bound[norm](self, cells.only(cells.tables[:1]), *rest)
+
+    return patch.multiple(SoftTables, l1=first("l1"), l2=first("l2"))
+
+
+def half_pure_maxima():
+    """Take the exponential mechanism for one whose scores all move the same way: half the noise."""
+    scale = noise.pure_maxima_scale
+    return patch.object(noise, "pure_maxima_scale", lambda *one, **other: scale(*one, **other) / 2)
+
+
+def chosen_table():
+    return [case for case in choosing.choosing_cases() if "a chosen table" in case.mechanism]
+
+
+def pure_maxima():
+    """One score rises and all others fall: the odds of naming it move by nearly all that a row can move them."""
+    return [choosing.maxima_case([[3, *[0] * 20], [0, *[3] * 20]], count=1, share=4.0, pure=True)]
+
+
+def three_tables():
+    """Three tables of two columns at once, on rows in opposite corners."""
+    family = SoftTables(tuple(TableColumn(c, 2) for c in range(3)), 2)
+    measurement = moments.Measurement(
+        "three tables of soft cells",
+        family.cells(((0, 1), (0, 2), (1, 2))),
+        "discrete gaussian",
+        multiplier=gaussian_multiplier(mechanisms.GAUSSIAN_EPSILON, mechanisms.DELTA),
+        transformation=Transformation.straight(3, family),
+    )
+    return [mechanisms.measurement_case(measurement, pair((1.0, 1.0, 1.0), (-1.0, -1.0, -1.0), rows=2))]
 
 
 def free_choice():
     """Charge only for what is measured, not for finding out what to measure."""
     charge = Ledger.charge
-    return patch.object(
-        Ledger, "charge", lambda self, one: None if one.mechanism == "noisy maxima" else charge(self, one)
-    )
+    return patch.object(Ledger, "charge", lambda self, one: None if "maxima" in one.mechanism else charge(self, one))
 
 
 def independent_cube():
@@ -252,7 +290,9 @@ MUTANTS = [
     Mutant(
         "half the sensitivity, Gaussian counts", half_sensitivity, lambda: mechanisms._gaussian_cases()[-2:-1], 6_000
     ),
-    Mutant("half the sensitivity, waves", half_sensitivity, lambda: mechanisms._gaussian_cases()[-1:], 6_000),
+    Mutant("half the sensitivity, tables", half_sensitivity, lambda: mechanisms._gaussian_cases()[-1:], 6_000),
+    Mutant("half the noise, tables", lambda: half_noise("_draw_gaussian"), three_tables, 6_000),
+    Mutant("the sensitivity of one table for three", one_table, three_tables, 6_000),
     Mutant("half the sensitivity, cube", half_sensitivity, lambda: mechanisms._cube_cases()[:2], 2_500),
     Mutant("half the sensitivity, Gaussian", half_sensitivity, lambda: mechanisms._gaussian_cases()[:2]),
     Mutant("cube noise drawn sum by sum", independent_cube, lambda: mechanisms._cube_cases()[:2], 4_000),
@@ -266,8 +306,9 @@ MUTANTS = [
     Mutant("bounds from the data", own_bounds, small_release, 3_000),
     Mutant("outliers refused", refused_outliers, mechanisms._cube_cases, 1_000),
     Mutant("half the noise, maxima", lambda: half_noise("_maxima_sampler"), lambda: choosing.choosing_cases()[:2]),
-    Mutant("half the sensitivity of a choice", half_choice, lambda: choosing.choosing_cases()[2:], 6_000),
-    Mutant("a choice that is not charged", free_choice, lambda: choosing.choosing_cases()[2:], 6_000),
+    Mutant("half the noise, pure maxima", half_pure_maxima, pure_maxima),
+    Mutant("half the sensitivity of a choice", half_choice, chosen_table, 20_000),
+    Mutant("a choice that is not charged", free_choice, chosen_table, 6_000),
     Mutant("kinds of charges chosen as outcomes come", mixed_charges, adaptive.adaptive_cases, 15_000),
     Mutant("a reader that infers a column's type", inferred_types, odd_cell, 3_000),
     Mutant("every level shown", no_threshold, lambda: found.found_cases()[:1], 4_000),

@@ -15,6 +15,7 @@ from smoothsynth.answer.worst_case_interval import worst_case
 from smoothsynth.queries.bases import Chebyshev, term_feature
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
+from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.queries.transformation import Transformation
 
 
@@ -143,6 +144,9 @@ def test_orthonormal_functions():
 def test_features_are_those_that_were_measured(release):
     points = release.unit_rows()[:50]
     for noisy in release.moments:
+        if isinstance(noisy.features, Cells):
+            assert not Round.of(noisy).features, "tables are compared as tables"
+            continue
         transformation = noisy.measurement.transformation
         seen = points if transformation is None else transformation.of(points)
         tables = [noisy.measurement.family.basis.factors(seen)]

