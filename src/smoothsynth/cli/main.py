@@ -48,7 +48,12 @@ for brought in entry_points(group="smoothsynth.commands"):
 SchemaOption = Annotated[Path, typer.Option("--schema", "-s", help="The schema file: columns, types, public bounds.")]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget; smaller protects more.")]
 DeltaOption = Annotated[float, typer.Option(help="0 for pure epsilon, or at most 1/(100 rows): 1e-6 for 10,000 rows.")]
-MethodOption = Annotated[str, typer.Option(help="auto (best known plan) or paper (its mechanism, correct constants).")]
+MethodOption = Annotated[
+    str,
+    typer.Option(
+        help="auto (best known plan), paper (its mechanism, correct constants) or minimax (the best rate; up to 3 columns)."
+    ),
+]
 CandidatesOption = Annotated[
     str | None, typer.Option(help="Where rows may lie: model (of the noisy moments), hypercube, grid or ellipsoid.")
 ]
@@ -60,7 +65,9 @@ FeaturesOption = Annotated[
 ]
 SmoothnessOption = Annotated[
     int | None,
-    typer.Option(help="The order K of the queries that matter (a kernel of width s: K = s^2) [default: 16]."),
+    typer.Option(
+        help="The order K of the queries that matter (a kernel of width s: K = s^2) [default: 16; minimax: 2]."
+    ),
 ]
 BoundsShareOption = Annotated[
     float, typer.Option(help="The share of the budget that finds bounds which the schema calls private.")

@@ -21,7 +21,7 @@ from smoothsynth._runtime import VERSION
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.errors import FederatedError, PlanError, SmoothsynthError
-from smoothsynth.methods import Paper
+from smoothsynth.methods import Adaptive
 from smoothsynth.methods.options import chosen_method, facts_of, from_facts
 from smoothsynth.pipeline.plan import Plan, plan
 from smoothsynth.pipeline.rounds import Rounds
@@ -336,7 +336,7 @@ def _ask(folder: str | Path, study: Study, rounds: Rounds, *, key: Key) -> Path:
 
 def _without_selection(method: Method) -> Method:
     """Refuse to select tables, which no round of a study can do, and never do it by default."""
-    if isinstance(method, Paper):
+    if not isinstance(method, Adaptive):
         return method
     if method.tables or method.target is not None or method.workload is not None:
         raise PlanError(

@@ -8,10 +8,21 @@ Every product with W is a contraction axis by axis, so the N^d x t^d matrix neve
 the moments are flat, the last axis running fastest.
 
 Both fits on the paper's full grid {a_k}^d with the full tensor of Chebyshev features {0..t-1}^d.
+
+Weights on a grid of Chebyshev nodes that agree with noisy moments in weighted squares.
+
+    minimise  sum_r c_r (W u - b)_r^2    subject to   u >= 0,  1'u = 1
+
+Alternating directions (Boyd et al. 2011) with u in the squares and a copy v in the simplex. On Chebyshev nodes
+W W' is diagonal, so the squares are minimised in closed form, whatever their number:
+
+    u <- q + W' [ c_r (b - W q)_r / (rho + c_r (W W')_r) ],   q = v - y
+    v <- the nearest point of the simplex to  u + y,          y <- y + u - v
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,13 +36,14 @@ from smoothsynth.fit.linear_program import describe as describe_program
 from smoothsynth.fit.maximum_entropy import METHOD, SMALLEST_SCALE
 from smoothsynth.fit.maximum_entropy import describe as describe_entropy
 from smoothsynth.fit.newton import minimise_dual
-from smoothsynth.fit.result import Fit
+from smoothsynth.fit.result import CLOSE, NOT_CLOSE, Fit
 from smoothsynth.queries.bases import chebyshev
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.fit.result import Progress
+    from smoothsynth.queries.bases import CosineGrid
 
     Array = NDArray[np.float64]
     Indices = NDArray[np.int64]
@@ -289,3 +301,82 @@ def _checked(target: NDArray[np.floating]) -> Array:
             f"of shape {noisy.shape} that is not: fill in every moment of degree below t in each column"
         )
     return noisy
+
+
+# rho, relative to the stiffest square, rises tenfold in every 40 steps. A small rho fits the moments at once, a large one
+# settles the weights; rising beats every fixed value and every falling sequence that was tried, on all sizes of
+# the study. After these steps the error of the moments is within 2 % of where ten times as many lead.
+_FIRST_PENALTY, _LAST_PENALTY = 1e-5, 1e-2
+_RISING_STEPS, _STEPS = 120, 140
+_RISE_EVERY = 10
+_RELAXATION = 1.6
+# Noise itself is hardly ever so many times as far as is expected of it.
+_FARTHEST = 3.0
+
+
+def fit_grid_least_squares(target: Array, *, noise: Array, felt: Array, grid: CosineGrid) -> Fit:
+    """Fit weights on Chebyshev nodes in squares over the variances of the target; `noise` are its deviations.
+
+    The residual is in the squares that queries feel (docs/proofs/minimax.md):  sqrt(sum f_r (W u - b)_r^2 / sum f_r s_r^2).
+    """
+    weights = fit_on_simplex(target, noise**-2.0, grid=grid)
+    missed = float((felt * (grid.moments(weights) - target) ** 2).ravel()[1:].sum())
+    ratio = math.sqrt(missed / float((felt * noise**2).ravel()[1:].sum()))
+    return Fit(
+        weights=weights,
+        method="least squares",
+        converged=ratio <= _FARTHEST,
+        outcome=(CLOSE if ratio <= _FARTHEST else NOT_CLOSE).format(steps=_STEPS, ratio=ratio),
+        steps=_STEPS,
+        residual=ratio,
+        dual=np.zeros(0),
+    )
+
+
+def fit_on_simplex(target: Array, importance: Array, *, grid: CosineGrid) -> Array:
+    """Return weights on the grid whose moments are close to `target` in squares weighted by `importance`.
+
+    Entry 0 .. 0 of both belongs to the constant feature, which the simplex holds at 1; it is ignored.
+    """
+    importance = importance.copy()
+    importance.flat[0] = 0.0
+    stiffness = importance * grid.lengths
+    weights = np.full((grid.nodes,) * grid.dimensions, 1.0 / grid.nodes**grid.dimensions)
+    lag = np.zeros_like(weights)
+    level, rho = 0.0, 0.0
+    for step in range(_STEPS):
+        if step % _RISE_EVERY == 0 and step <= _RISING_STEPS:
+            before, rho = rho, _penalty(step) * float(stiffness.max())
+            lag *= before / rho
+            gain = importance / (rho + stiffness)
+        start = weights - lag
+        moved = start + grid.transpose(gain * (target - grid.moments(start)))
+        moved *= _RELAXATION
+        moved += (1.0 - _RELAXATION) * weights
+        moved += lag
+        weights, level = onto_simplex(moved, level)
+        np.subtract(moved, weights, out=lag)
+    return weights
+
+
+def onto_simplex(point: Array, guess: float = 0.0) -> tuple[Array, float]:
+    """Return the nearest weights u >= 0 with sum 1, and the level with  u = max(point - level, 0).
+
+    Newton's method for  sum max(point - level, 0) = 1, convex and falling in the level: exact after finitely many
+    steps, few of them from the level of a nearby point.
+    """
+    lowest = (float(point.sum()) - 1.0) / point.size
+    level = max(guess, lowest)
+    while True:
+        above = point[point > level]
+        if above.size == 0:
+            level = lowest
+            continue
+        better = (float(above.sum()) - 1.0) / above.size
+        if abs(better - level) <= 1e-15 + 1e-13 * abs(level):
+            return np.maximum(point - better, 0.0), better
+        level = better
+
+
+def _penalty(step: int) -> float:
+    return _FIRST_PENALTY * math.pow(_LAST_PENALTY / _FIRST_PENALTY, step / _RISING_STEPS)

@@ -54,8 +54,9 @@ def _sentence_pattern(template: str) -> re.Pattern[str]:
 class Fit:
     """Weights on the candidates and how they were reached.
 
-    `residual` is the l1 optimum of the linear program, or the relative norm of the dual gradient of the
-    maximum-entropy fit. `outcome` is a sentence for the user, with the remedy where the fit did not converge.
+    `residual` is the l1 optimum of the linear program, the relative norm of the dual gradient of the maximum-entropy fit, or
+    the distance of the least squares over that of the noise. `outcome` is a sentence for the user, with the remedy where
+    the fit did not converge.
     """
 
     weights: NDArray[np.float64]
@@ -109,6 +110,11 @@ NOT_NEAREST = (
     "Not solved to the tolerance of {tolerance:g}: {optimum:.6g} was reached and the optimum may be lower by {gap:.3g}; the "
     "weights are usable with that error. Ask for a larger tolerance, fewer moments, or the maximum-entropy fit."
 )
+CLOSE = "Solved in {steps} steps: moments of the weights are {ratio:.3g} times as far from the noisy ones as noise is."
+NOT_CLOSE = (
+    "Not solved in {steps} steps: moments of the weights are {ratio:.3g} times as far from the noisy ones as noise is. "
+    "The rows are private all the same, but less accurate: ask for another smoothness, or take method='auto'."
+)
 
 # Remarks, after what the fit reached: what the released numbers tell of the rows.
 UNMATCHED = "About {share} of the cells of {column} are no level: give it an `other`, or make it nullable."
@@ -120,6 +126,8 @@ _REACHED = {
     ("maximum entropy", False): (ROUGH_DENSITIES, HARMLESS, FAR),
     ("linear program", True): (NEAREST,),
     ("linear program", False): (NOT_NEAREST,),
+    ("least squares", True): (CLOSE,),
+    ("least squares", False): (NOT_CLOSE,),
 }
 
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 NOISES = ("pure", "gaussian")
 CANDIDATES = ("model", "hypercube", "grid", "ellipsoid")
 FITS = ("maximum entropy", "linear program")
+# The fit of method="minimax", which no other method offers.
+LEAST_SQUARES = "least squares"
 MOST_CANDIDATES = 10**8
 MOST_SMOOTHNESS = 10_000
 # Where candidates or their fit are not those of the method, so many candidates at least, and at most, are drawn by default.
@@ -272,6 +274,7 @@ LENGTHS = "{} cosines of the rank of a row's length"
 TABLES = "{} tables of {}: soft cells of the ranks of numbers, levels, missing values"
 SPIKES = "values that many rows share: {} tables of single columns"
 LOWEST = "the {} lowest products of Chebyshev polynomials"
+TENSOR = "products of Chebyshev polynomials up to degree {} in each column, with noise that grows with the degree"
 
 
 def with_shares(own: str, shape: Shape) -> str:
@@ -284,6 +287,9 @@ def purpose_of(measured: Measurement, schema: Schema, *, method: str) -> str | N
     features, transformation = measured.features, measured.transformation
     if method == "paper":
         return _of_paper(features, schema.dimensions) if transformation is None else None
+    if method == "minimax":
+        size = _size_of_tensor(features, schema.dimensions)
+        return TENSOR.format(size - 1) if size and transformation is None else None
     shape = Shape.of(schema)
     if transformation is None:
         return _of_first(features, shape)
@@ -305,9 +311,14 @@ def _of_family(family: QueryFamily, features: Features, shape: Shape) -> str | N
 
 def _of_paper(features: Features, dimensions: int) -> str | None:
     count = len(features)
-    size = round((count + 1) ** (1.0 / dimensions))
-    full = size**dimensions == count + 1 and features == tensor(size, dimensions)
-    return LOWEST.format(count) if full or features == lowest(count, dimensions) else None
+    known = _size_of_tensor(features, dimensions) or features == lowest(count, dimensions)
+    return LOWEST.format(count) if known else None
+
+
+def _size_of_tensor(features: Features, dimensions: int) -> int | None:
+    """Return t if the features are the full tensor {0..t-1}^d."""
+    size = round((len(features) + 1) ** (1.0 / dimensions))
+    return size if size**dimensions == len(features) + 1 and features == tensor(size, dimensions) else None
 
 
 def _of_first(features: Features, shape: Shape) -> str | None:

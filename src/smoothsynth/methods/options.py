@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from smoothsynth.errors import PlanError
 from smoothsynth.methods.adaptive import Adaptive
 from smoothsynth.methods.layout import check_one_of
+from smoothsynth.methods.minimax import Minimax
 from smoothsynth.methods.paper import Paper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-Method = Adaptive | Paper
-METHODS: dict[str, type[Method]] = {"auto": Adaptive, "paper": Paper}
+Method = Adaptive | Paper | Minimax
+METHODS: dict[str, type[Method]] = {"auto": Adaptive, "paper": Paper, "minimax": Minimax}
 
 # Keywords of `plan` and `release` before options were those of a method, and what they are called there.
 _OLD = {name: name for name in ("focus", "smoothness", "noise", "candidates", "candidate_count", "fit", "features")} | {
@@ -94,7 +95,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
     """Point to the closest known keyword, or option of a method, if one is close."""
     places = {
         option: f"method=ss.methods.{found.__name__}({option}=...)"
-        for found in (Paper, Adaptive)
+        for found in (Minimax, Paper, Adaptive)
         for option in _options(found)
     }
     close = difflib.get_close_matches(name, [*known, *places], n=1)

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 # Gaussian noise is beyond that once in 10^9 times; noise of pure mechanisms has longer tails, and is so once in 10^6.
 _FAR, _FAR_PURE = 6.0, 10.0
 _RARE, _LEFT_BY_FIT = 20.0, 0.05
-# So many rows tell as much as all, in blocks that fit in memory.
-_MOST_ROWS, _BLOCK = 50_000, 4_096
+# So many rows tell as much as all, in blocks of so many rows or values that fit in memory.
+_MOST_ROWS, _BLOCK, _MOST_VALUES = 50_000, 4_096, 2**22
 _MOST_NAMES = 6
 
 
@@ -153,7 +153,8 @@ def _moments(measurement: Measurement, points: Array, runs: Sequence[list[int]])
         mean, square, most = _of_products(measurement.features, _blocks(measurement.seen, points), len(points))
     else:
         total, squares = np.zeros((2, len(measurement.features)))
-        for seen in _blocks(lambda block: _added(measurement.evaluate(block), runs), points):
+        size = min(_BLOCK, -(-_MOST_VALUES // len(measurement.features)))
+        for seen in _blocks(lambda block: _added(measurement.evaluate(block), runs), points, size):
             total += seen.sum(axis=0)
             squares += np.einsum("ij,ij->j", seen, seen)
         mean, square, most = total / len(points), squares / len(points), np.ones_like(total)
@@ -179,8 +180,8 @@ def _of_products(features: Sequence[Feature], blocks: Iterator[Array], rows: int
     return mean, square, most[one] * np.where(alone, 1.0, most[other])
 
 
-def _blocks(of: Callable[[Array], Array], points: Array) -> Iterator[Array]:
-    return (of(points[start : start + _BLOCK]) for start in range(0, len(points), _BLOCK))
+def _blocks(of: Callable[[Array], Array], points: Array, size: int = _BLOCK) -> Iterator[Array]:
+    return (of(points[start : start + size]) for start in range(0, len(points), size))
 
 
 def _is_cut(measurement: Measurement) -> bool:
@@ -200,7 +201,7 @@ def _runs(measurement: Measurement) -> list[list[int]]:
 
 def _added(values: Array, runs: Sequence[list[int]]) -> Array:
     """Return values, or rows of them, with soft counts added up along each run."""
-    found = values.copy()
+    found = values.copy() if runs else values
     for run in runs:
         found[..., run] = np.cumsum(values[..., run], axis=-1)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,16 +11,18 @@ import numpy as np
 from smoothsynth.errors import PlanError
 from smoothsynth.fit.candidates import Candidates, ellipsoid, grid, grid_axis, hypercube
 from smoothsynth.fit.features import computed_features
-from smoothsynth.fit.grid import fit_grid_linear_program
+from smoothsynth.fit.grid import fit_grid_least_squares, fit_grid_linear_program
 from smoothsynth.fit.linear_program import fit_linear_program
 from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
 from smoothsynth.fit.result import DENSITIES, ROUGH_DENSITIES, Fit
+from smoothsynth.methods.layout import LEAST_SQUARES
 from smoothsynth.model.exact_rows import exact_rows
 from smoothsynth.model.marginal_moments import opened, public_values, with_levels
 from smoothsynth.model.marginals import separable
 from smoothsynth.model.model import empty_model
 from smoothsynth.model.sampling import generator as seeded
 from smoothsynth.model.sampling import systematic
+from smoothsynth.queries.bases import CosineGrid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,6 +65,8 @@ def synthesise(
     candidates are the full grid of so many levels a column, which is never listed (the moments: a full tensor).
     """
     generator = seeded(seed)
+    if levels is not None and fit == LEAST_SQUARES:
+        return _on_chebyshev_nodes(schema, moments[0], levels, rows, generator=generator)
     if levels is not None:
         return _on_the_full_grid(schema, moments[0], levels, rows, generator=generator, progress=progress)
     released, schema = schema, opened(schema, moments)
@@ -148,12 +153,7 @@ def _on_the_full_grid(
     progress: Callable[[int, int | None, str], None] | None,
 ) -> Synthesis:
     """Fit the paper's linear program on the grid (step 20) and draw rows from its few points (step 22)."""
-    degrees = 1 + max(k for feature in noisy.features for _, k in feature.terms[0])
-    target = np.zeros((degrees,) * schema.dimensions)
-    target[(0,) * schema.dimensions] = 1.0
-    for feature, value in zip(noisy.features, noisy.values, strict=True):
-        index = dict(feature.terms[0])
-        target[tuple(index.get(c, 0) for c in range(schema.dimensions))] = value
+    target = _tensor(noisy, noisy.values, schema.dimensions)
     found = fit_grid_linear_program(target, levels=levels, progress=progress)
     picked = systematic(found.weights, rows, generator=generator)
     points = schema.snap(exact_rows(schema, grid_axis(levels)[found.support[picked]], private_rows=noisy.rows))
@@ -167,6 +167,46 @@ def _on_the_full_grid(
         dual=np.zeros(0),
     )
     return Synthesis(points, "grid", fit)
+
+
+def _on_chebyshev_nodes(
+    schema: Schema,
+    noisy: NoisyMoments,
+    nodes: int,
+    rows: int,
+    *,
+    generator: np.random.Generator,  # noqa: TID251
+) -> Synthesis:
+    """Fit the weights of method="minimax" (docs/proofs/minimax.md) and draw rows along a curve that fills the cube."""
+    d = schema.dimensions
+    noise = _tensor(noisy, noisy.deviations, d)
+    # The noise grows as |r|^(K/2), or |r|^(2K/3) if it is pure: this is |r|^(-2K), what K-smooth queries feel.
+    felt = (noise / float(noisy.deviations.min())) ** (-3.0 if noisy.measurement.multiplier is None else -4.0)
+    grid = CosineGrid(len(noise), nodes, d)
+    fit = fit_grid_least_squares(_tensor(noisy, noisy.values, d), noise=noise, felt=felt, grid=grid)
+    curve = _along_a_curve(nodes, d)
+    picked = curve[systematic(fit.weights.ravel()[curve], rows, generator=generator)]
+    places = np.stack(np.unravel_index(picked, fit.weights.shape), axis=1)
+    return Synthesis(schema.snap(grid.axis[places]), "grid", fit)
+
+
+def _along_a_curve(nodes: int, dimensions: int) -> NDArray[np.int64]:
+    """Return the points of a grid in Morton's order: every cube of 2^j nodes a side is one run, so it gets its share."""
+    place = np.arange(nodes)
+    bits = sum((place >> b & 1) << b * dimensions for b in range(nodes.bit_length()))
+    keys = functools.reduce(np.add.outer, [bits << axis for axis in reversed(range(dimensions))])
+    return np.argsort(keys, axis=None, kind="stable")
+
+
+def _tensor(noisy: NoisyMoments, values: NDArray[np.float64], dimensions: int) -> NDArray[np.float64]:
+    """Return values of the moments of a full tensor with one axis for each column; that of the constant is 1."""
+    degrees = 1 + max(k for feature in noisy.features for _, k in feature.terms[0])
+    found = np.zeros((degrees,) * dimensions)
+    found[(0,) * dimensions] = 1.0
+    for feature, value in zip(noisy.features, values, strict=True):
+        index = dict(feature.terms[0])
+        found[tuple(index.get(c, 0) for c in range(dimensions))] = value
+    return found
 
 
 def drawn_rows(schema: Schema, model: Model, rows: int, *, generator: np.random.Generator) -> NDArray[np.float64]:  # noqa: TID251

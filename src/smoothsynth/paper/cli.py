@@ -72,6 +72,9 @@ def tables(
 def rates(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path("paper-rates"),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and rounds: about a minute.")] = False,
+    releases: Annotated[
+        bool, typer.Option("--releases", help="Whole releases, auto and minimax, instead of the mechanisms.")
+    ] = False,
 ) -> None:
     """Measure the error against the number of rows: Algorithm 1, its variant, degree-weighted noise; slopes and theory.
 
@@ -84,6 +87,7 @@ def rates(
         found = run_rates(
             quick=quick,
             output=output,
+            releases=releases,
             progress=(lambda done, total, text: report(text, done, total)) if report else None,
         )
     say(found.text())

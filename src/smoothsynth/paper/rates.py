@@ -11,13 +11,26 @@ import csv
 import dataclasses
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow
 
+from smoothsynth.methods import Adaptive, Minimax
 from smoothsynth.paper.rates_data import RatePoint, RateSlope, draw_rates, draw_table, slope_of
-from smoothsynth.paper.rates_mechanisms import SquaresOnGrid, contenders, flat_weights, measured_in, score_for
+from smoothsynth.paper.rates_mechanisms import (
+    DELTA,
+    EPSILON,
+    SquaresOnGrid,
+    contenders,
+    flat_weights,
+    measured_in,
+    score_for,
+)
+from smoothsynth.paper.theory import minimax_exponent, pure_weighted_exponent
+from smoothsynth.pipeline.run import release
+from smoothsynth.schema import Number, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.paper.rates_data import StudyTable
-    from smoothsynth.paper.rates_mechanisms import Mechanism, Score
+    from smoothsynth.paper.rates_mechanisms import Contender, Mechanism, Score
+    from smoothsynth.pipeline.release import Release
 
     Array = NDArray[np.float64]
     Progress = Callable[[int, int | None, str], object]
@@ -40,6 +54,9 @@ for d > 1. No random queries are used. The fitted weights are scored; the draw o
 Slopes are fitted over the sizes whose error is below two thirds of what is reached without any data;
 s.e. is the standard error of a straight line in log-log."""
 _COLUMNS = ("mechanism", "budget", "theory", "slope", "s.e.", "fitted over n", "last error")
+RELEASED = """\
+Whole releases of a public table, with their own noise: other figures in every run. The error is that of the synthetic
+rows, as many as private ones: the largest over all K-smooth queries, in the norms of the study (docs/rates.md)."""
 PAPER, OURS = "Algorithm 1", "degree-weighted noise"
 
 
@@ -50,6 +67,7 @@ class RatesReport:
     table: tuple[RateSlope, ...]
     points: tuple[RatePoint, ...]
     seconds: float
+    note: str = NOTE
 
     def slope(self, dimensions: int, order: int, mechanism: str) -> RateSlope:
         """Return the line of the table for one mechanism at one d and K."""
@@ -73,15 +91,16 @@ class RatesReport:
         titles = [f"d = {line.dimensions}, K = {line.order} ({line.measure})" for line in self.table]
         for before, title, row in zip(["", *titles], titles, rows[1:], strict=False):
             lines += [*([title] if title != before else []), "  " + row]
-        lines += ["", "Degree-weighted noise against Algorithm 1, difference of slopes:"]
-        for d, K, gain, error in self.gains():
+        gains = self.gains()
+        lines += ["", "Degree-weighted noise against Algorithm 1, difference of slopes:"] if gains else []
+        for d, K, gain, error in gains:
             found = (
                 "one of them is saturated, or has too few sizes"
                 if math.isnan(gain)
                 else f"{gain:+.2f} (s.e. {error:.2f})"
             )
             lines.append(f"  d = {d}, K = {K}: {found}")
-        return "\n".join([*lines, "", NOTE])
+        return "\n".join([*lines, "", self.note])
 
     def write(self, output: Path) -> tuple[Path, ...]:
         """Write rates.csv (every measured point), slopes.csv (the table) and rates.svg (the plot) into a folder."""
@@ -139,12 +158,18 @@ class Study:
 
 
 FULL = Study({1: (1, 2, 3), 2: (1, 2, 3), 3: (1, 2, 3)}, (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6), rounds=8)
+RELEASES = Study({1: (2,), 2: (2,), 3: (2,)}, (3, 3.5, 4, 4.5, 5), rounds=4)
 QUICK = Study({1: (1, 2), 2: (1, 2), 3: (2, 3)}, (2, 2.5, 3, 3.5, 4, 4.5), rounds=3)
 
 
-def run_rates(*, quick: bool, output: Path | None, progress: Progress | None = None) -> RatesReport:
-    """Measure the rates of the four mechanisms, and write rates.csv, slopes.csv and rates.svg if a folder is given."""
-    report = measure_rates(QUICK if quick else FULL, progress=progress)
+def run_rates(
+    *, quick: bool, output: Path | None, releases: bool = False, progress: Progress | None = None
+) -> RatesReport:
+    """Measure the rates of mechanisms or of releases, and write rates.csv, slopes.csv and rates.svg if a folder is given."""
+    if releases:
+        report = measure_releases(replace(RELEASES, powers=(3, 3.5, 4)) if quick else RELEASES, progress=progress)
+    else:
+        report = measure_rates(QUICK if quick else FULL, progress=progress)
     if output is not None:
         report.write(output)
     return report
@@ -153,18 +178,85 @@ def run_rates(*, quick: bool, output: Path | None, progress: Progress | None = N
 def measure_rates(study: Study, *, progress: Progress | None = None) -> RatesReport:
     """Measure the error of every mechanism at every size, and fit slopes; the same study gives the same figures."""
     started = time.perf_counter()
+    points = _measured(study, _measure_table, progress)
+    return RatesReport(tuple(_slopes(study, points, contenders())), tuple(points), time.perf_counter() - started)
+
+
+def measure_releases(study: Study, *, progress: Progress | None = None) -> RatesReport:
+    """Measure the error of whole releases of every method at every size, and fit slopes."""
+    started = time.perf_counter()
+    points = _measured(study, _measure_releases, progress)
+    table = tuple(_slopes(study, points, _METHODS))
+    return RatesReport(table, tuple(points), time.perf_counter() - started, RELEASED)
+
+
+def _measured(
+    study: Study, measure: Callable[[Study, int, int], Iterator[RatePoint]], progress: Progress | None
+) -> list[RatePoint]:
     tables = [(d, rows) for rows in study.sizes for d in study.orders]
     points: list[RatePoint] = []
     for done, (dimensions, rows) in enumerate(tables):
         if progress is not None:
             progress(done, len(tables), f"{rows:,} rows, {dimensions} columns")
-        points += _measure_table(study, dimensions, rows=rows)
+        points += measure(study, dimensions, rows)
     if progress is not None:
         progress(len(tables), len(tables), "fitted slopes")
-    return RatesReport(tuple(_slopes(study, points)), tuple(points), time.perf_counter() - started)
+    return points
 
 
-def _measure_table(study: Study, dimensions: int, *, rows: int) -> Iterator[RatePoint]:
+@dataclass(frozen=True, slots=True)
+class _Released:
+    """A method of whole releases by name, its budget, and the exponent its theory promises."""
+
+    name: str
+    delta: float
+    exponent: Callable[[int, int], float]
+
+    @property
+    def budget(self) -> str:
+        return f"({EPSILON:g}, {self.delta:g})" if self.delta else f"{EPSILON:g}, pure"
+
+    def release(self, rows: Array, order: int) -> Release:
+        """Release rows of the cube."""
+        names = [f"x{i}" for i in range(rows.shape[1])]
+        data, schema = pyarrow.table(dict(zip(names, rows.T, strict=True))), Schema(dict.fromkeys(names, Number(-1, 1)))
+        method = Adaptive() if self.name == "auto" else Minimax(smoothness=order)
+        return release(data, schema=schema, epsilon=EPSILON, delta=self.delta, method=method)
+
+
+_METHODS = (
+    _Released("auto", DELTA, lambda _d, _K: math.nan),
+    _Released("minimax", DELTA, minimax_exponent),
+    _Released("minimax, pure", 0.0, pure_weighted_exponent),
+)
+
+
+def _measure_releases(study: Study, dimensions: int, rows: int) -> Iterator[RatePoint]:
+    table = draw_table(rows, dimensions, generator=np.random.default_rng([study.seed, dimensions, rows]))
+    # Releases of one column take no time, and scatter most.
+    rounds = study.rounds_at(rows) * (5 if dimensions == 1 else 1)
+    for order in study.orders[dimensions]:
+        score = score_for(table, order)
+        for method in _METHODS:
+            started = time.process_time()
+            made = [method.release(table.points, order) for _ in range(rounds)]
+            errors = [score.of_rows(one.unit_rows()) for one in made]
+            yield RatePoint(
+                dimensions=dimensions,
+                order=order,
+                mechanism=method.name,
+                rows=rows,
+                degrees=1 + max((k for f in made[0].moments[0].features for _, k in f.terms[0]), default=0),
+                nodes=len(np.unique(made[0].unit_rows(), axis=0)),
+                rounds=len(errors),
+                error=float(np.mean(errors)),
+                deviation=float(np.std(errors)),
+                without_data=score(flat_weights(dimensions)),
+                seconds=(time.process_time() - started) / len(errors),
+            )
+
+
+def _measure_table(study: Study, dimensions: int, rows: int) -> Iterator[RatePoint]:
     """Measure all orders and mechanisms on one table."""
     generator = np.random.default_rng([study.seed, dimensions, rows])
     table = draw_table(rows, dimensions, generator=generator)
@@ -215,10 +307,10 @@ class _Run:
             )
 
 
-def _slopes(study: Study, points: list[RatePoint]) -> Iterator[RateSlope]:
+def _slopes(study: Study, points: list[RatePoint], entered: Sequence[Contender | _Released]) -> Iterator[RateSlope]:
     for dimensions, orders in study.orders.items():
         for order in orders:
-            for contender in contenders():
+            for contender in entered:
                 key = (dimensions, order, contender.name)
                 own = [p for p in points if (p.dimensions, p.order, p.mechanism) == key]
                 if own:

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.paper.rates_grid import CosineGrid
-from smoothsynth.queries.bases import chebyshev
+from smoothsynth.queries.bases import CosineGrid, chebyshev
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -261,7 +260,7 @@ class _Frame:
             parts += self._curve(own, number=number, theory=line.theory)
             x, y = self.place(self.powers[0], self.errors[0])
             fitted = "-" if math.isnan(line.slope) else f"{line.slope:.2f}"
-            label = f"{fitted} ({line.theory:.2f})"
+            label = fitted if math.isnan(line.theory) else f"{fitted} ({line.theory:.2f})"
             below = y - 8 - 14 * (len(slopes) - 1 - rank)
             parts.append(f'<text x="{x + 8:.1f}" y="{below:.1f}" style="fill:{_COLOURS[number]}">{label}</text>')
         return parts
@@ -287,6 +286,8 @@ class _Frame:
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>']
         parts += [_mark(x, y, number) for x, y in places]
+        if math.isnan(theory):
+            return parts
         rows, error = own[-1]
         # The dashed line goes back to the first size, or to where it leaves the panel.
         start = max(own[0][0], rows - (self.errors[1] - error) / theory)

@@ -36,29 +36,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from smoothsynth.accounting.charges import gaussian_multiplier, laplace_scale
+from smoothsynth.accounting.charges import Budget, gaussian_multiplier, laplace_scale
 from smoothsynth.errors import PlanError
 from smoothsynth.fit.candidates import grid_axis
-from smoothsynth.fit.grid import fit_grid_linear_program
+from smoothsynth.fit.grid import fit_grid_linear_program, fit_on_simplex
+from smoothsynth.methods.minimax import NODES_PER_DEGREE, Weighting, index_norms
 from smoothsynth.paper.printed import parameters
-from smoothsynth.paper.rates_grid import (
-    CosineGrid,
-    GaussianNoise,
-    along_axes,
-    degree_weighted_noise,
-    equal_noise,
-    equal_spread,
-    fit_on_simplex,
-    good_length,
-    index_norms,
-)
 from smoothsynth.paper.theory import approximate_exponent, minimax_exponent, pure_exponent
-from smoothsynth.queries.bases import chebyshev
+from smoothsynth.queries.bases import CosineGrid, along_axes, chebyshev, good_length, tensor
+from smoothsynth.queries.sensitivity import l1_sensitivity, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,9 +63,9 @@ if TYPE_CHECKING:
 
 EPSILON = 1.0
 DELTA = 1e-6
+BUDGET = Budget(EPSILON, DELTA)
 
-# Nodes per degree of the grid of the Gaussian mechanisms, by columns. With two, the grid itself is the largest error.
-_NODES_PER_DEGREE = {1: 6, 2: 3, 3: 3}
+_MOST_DEGREES = 20_000
 # Beyond this many moments an exact linear program takes minutes.
 _MOST_PROGRAM_MOMENTS = 600
 _MOST_PROGRAM_POINTS = 4_000_000
@@ -148,6 +139,21 @@ class GridProgram:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class GaussianNoise:
+    """Degrees below `degrees` in every column, and the standard deviation of each moment's noise (0: the constant)."""
+
+    degrees: int
+    deviations: Array
+
+    @classmethod
+    def of(cls, degrees: int, weighting: Weighting, *, dimensions: int, moved: float) -> GaussianNoise:
+        """Return s_r = |r|^power unit L2, with L2^2 at most 2 max_z sum_r w_r^2 (1 - phi_r(z)), `moved` that maximum."""
+        deviations = index_norms(degrees, dimensions) ** weighting.power * (weighting.unit * math.sqrt(2.0 * moved))
+        deviations.flat[0] = 0.0
+        return cls(degrees, deviations)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SquaresOnGrid:
     """Gaussian noise on the moments of the rows as they are, and the fit in squares weighted by |r|^-K.
 
@@ -166,7 +172,7 @@ class SquaresOnGrid:
     @property
     def nodes(self) -> int:
         """The number of grid points on each axis."""
-        return good_length(_NODES_PER_DEGREE[self.noise.deviations.ndim] * self.noise.degrees)
+        return good_length(NODES_PER_DEGREE[self.noise.deviations.ndim] * self.noise.degrees)
 
     def run(self, table: StudyTable, moments: Array, *, generator: np.random.Generator) -> Weights:
         """Add noise to the moments and fit weights that agree with them within the noise."""
@@ -225,13 +231,34 @@ def _program(rows: int, dimensions: int, *, order: int, delta: float) -> Mechani
 
 
 def _equal(rows: int, dimensions: int, order: int) -> Mechanism:
-    multiplier = gaussian_multiplier(EPSILON, DELTA)
-    return SquaresOnGrid(equal_noise(rows, dimensions, order=order, multiplier=multiplier), order)
+    return SquaresOnGrid(equal_noise(rows, dimensions, order=order), order)
 
 
 def _weighted(rows: int, dimensions: int, order: int) -> Mechanism:
-    multiplier = gaussian_multiplier(EPSILON, DELTA)
-    return SquaresOnGrid(degree_weighted_noise(rows, dimensions, order=order, multiplier=multiplier), order)
+    return SquaresOnGrid(degree_weighted_noise(rows, dimensions, order=order), order)
+
+
+def equal_noise(rows: int, dimensions: int, *, order: int) -> GaussianNoise:
+    """Give every moment the same noise, with as many degrees as pay."""
+    weighting = replace(Weighting.of(order, rows, BUDGET), power=0.0)
+    degrees = weighting.degrees(dimensions, most=_MOST_DEGREES)
+    return GaussianNoise.of(degrees, weighting, dimensions=dimensions, moved=equal_spread(degrees, dimensions))
+
+
+def degree_weighted_noise(rows: int, dimensions: int, *, order: int) -> GaussianNoise:
+    """Give moment r noise of variance proportional to |r|^K, with as many degrees as pay: what method="minimax" does."""
+    weighting = Weighting.of(order, rows, BUDGET)
+    degrees = weighting.degrees(dimensions, most=_MOST_DEGREES)
+    moved = spread(index_norms(degrees, dimensions) ** -float(order))
+    return GaussianNoise.of(degrees, weighting, dimensions=dimensions, moved=moved)
+
+
+def equal_spread(degrees: int, dimensions: int) -> float:
+    """Return max_z sum_r (1 - phi_r(z)) over {0 .. degrees-1}^dimensions: the L1 sensitivity of the sums."""
+    if degrees < 2:
+        return 0.0
+    one_column = l1_sensitivity(tensor(degrees, 1), [1.0] * (degrees - 1))
+    return float(degrees ** (dimensions - 1)) * one_column
 
 
 def _chebyshev(axis: Array, degrees: int) -> Array:
@@ -355,6 +382,10 @@ class Score(Protocol):
         """Return the largest error over the class, or what stands for it."""
         ...
 
+    def of_rows(self, points: Array) -> float:
+        """Return the same for rows, all of the same weight."""
+        ...
+
 
 def score_for(table: StudyTable, order: int) -> Score:
     """Return the score of the dimension of the table."""
@@ -389,6 +420,9 @@ class _Line:
         masses = np.concatenate([np.full(len(self.points), 1.0 / len(self.points)), -fitted.weights[rank]])
         return smooth_distance(np.concatenate([self.points, fitted.axis[rank]]), masses, order=self.order)
 
+    def of_rows(self, points: Array) -> float:
+        return self(Weights(np.full(len(points), 1.0 / len(points)), points[:, 0]))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Splines:
@@ -399,3 +433,6 @@ class _Splines:
 
     def __call__(self, fitted: Weights) -> float:
         return self.norm(self.means - self.norm.of_grid(fitted.weights, fitted.axis))
+
+    def of_rows(self, points: Array) -> float:
+        return self.norm(self.means - self.norm.of_rows(points))

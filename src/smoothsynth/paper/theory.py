@@ -110,6 +110,11 @@ def minimax_exponent(d: int, K: int) -> float:
     return min(1.0, K / d)
 
 
+def pure_weighted_exponent(d: int, K: int) -> float:
+    """Return min(1, 2K/(3d)): Laplace noise that grows with the degree (docs/proofs/minimax.md)."""
+    return min(1.0, 2 * K / (3 * d))
+
+
 def _pure(method: str, n: int, d: int, *, K: int, epsilon: float) -> Rate:
     return Rate(
         method,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.fit.result import is_outcome
-from smoothsynth.methods.layout import CANDIDATES, FITS, purpose_of
+from smoothsynth.methods.layout import CANDIDATES, FITS, LEAST_SQUARES, purpose_of
 from smoothsynth.methods.options import METHODS
 from smoothsynth.pipeline.documents import CHARGE, MOST_CHARGES, plain_file, read_measured, read_receipt
 from smoothsynth.pipeline.release import CSV_FILE, MOMENTS_FILE, REPORT_FILE, ROWS_FILE, Receipt, Release, sha256
@@ -58,7 +58,8 @@ def strange_receipt(stated: Stated) -> Iterator[str]:
     if stated.facts["seed"] is not None and not 0 <= stated.facts["seed"] < _MOST_SEED:
         yield "The seed must be a whole number from 0 to 2^128 - 1; it is none."
     facts = stated.facts
-    choices = ((facts["method"], tuple(METHODS)), (facts["candidates"], CANDIDATES), (facts["fit"]["method"], FITS))
+    fits = (*FITS, LEAST_SQUARES)
+    choices = ((facts["method"], tuple(METHODS)), (facts["candidates"], CANDIDATES), (facts["fit"]["method"], fits))
     for name in (name for name, known in choices if name not in known):
         yield f"The receipt names {name!r:.80}, which is no way to make rows."
     for name in stated.facts["sha256"]:

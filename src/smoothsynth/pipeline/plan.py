@@ -171,7 +171,7 @@ def plan(
 ) -> Plan:
     """Plan a release from public facts: the schema, the number of rows and the budget.
 
-    `method` is "auto" or "paper", or one of them with options: `ss.methods.Adaptive(focus="marginals")`,
+    `method` is "auto", "paper" or "minimax", or one of them with options: `ss.methods.Adaptive(focus="marginals")`,
     `ss.methods.Paper(candidates="hypercube")`. `bounds_share` and `levels_share` of the budget find the bounds and levels
     that the schema calls "private", if any. `old` are options of a method that were keywords here; they warn.
     """
@@ -250,7 +250,7 @@ def check_choices(
             f"The schema has {known.dimensions:,} coordinates; at most {MOST_COORDINATES:,} can be measured. "
             "Leave out columns that nobody will ask about."
         )
-    method.check(known, budget)
+    method.check(schema, budget)
     return budget
 
 

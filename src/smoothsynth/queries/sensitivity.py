@@ -43,21 +43,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.queries.bases import Feature
+from smoothsynth.queries.bases import CosineGrid, Feature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from smoothsynth.queries.bases import Term
 
     Weighted = list[tuple[Term, float]]
     Plain = Callable[[Weighted], float]
+    Array = NDArray[np.float64]
 
 
 # Steps of the grids on which trigonometric sums are maximised. What a grid can miss is bounded by second
 # derivatives and added, so the result is an upper bound and not an estimate.
 _STEPS_1D = 20_000
 _STEPS_2D = 1_500
+# Nodes of the grid of several angles: so many for each degree at least, and so many in all.
+_NODES_PER_DEGREE, _MOST_NODES = 4, 2**21
 
 
 def values_l1(features: Sequence[Feature], weights: Sequence[float]) -> float:
@@ -82,15 +87,48 @@ def squares_of_values(features: Sequence[Feature], squares: Sequence[float]) -> 
 
 def full_tensor(features: Sequence[Feature], weights: Sequence[float]) -> float | None:
     """Return the exact L1 sensitivity of a full tensor with equal weights, or None for other sets."""
-    if any(feature.pooled for feature in features) or len(set(weights)) != 1 or len(set(features)) != len(features):
+    sides = _sides(features) if len(set(weights)) == 1 else None
+    if sides is None:
         return None
-    d = 1 + max(c for feature in features for c, _ in feature.terms[0])
-    t = 1 + max(k for feature in features for _, k in feature.terms[0])
-    if len(features) != t**d - 1:
-        return None
+    t, d = sides
     # sum_{r<t} (1 - cos r s) = t - D(s), so its maximum over s is t + m_t.
     one = _largest_l1(tuple((k, 1.0) for k in range(1, t)))
     return float(weights[0]) * t ** (d - 1) * one * (1.0 + 1e-12)
+
+
+def weighted_tensor(features: Sequence[Feature], weights: Sequence[float]) -> float:
+    """Bound  max_z sum_r w_r (1 - phi_r(z))  for a full tensor of several columns; infinity for other sets."""
+    t, d = _sides(features) or (0, 0)
+    if d < 2 or (_NODES_PER_DEGREE * t) ** d > _MOST_NODES:
+        return math.inf
+    table = np.zeros((t,) * d)
+    for feature, weight in zip(features, weights, strict=True):
+        degrees = dict(feature.terms[0])
+        table[tuple(degrees.get(c, 0) for c in range(d))] = weight
+    return spread(table, nodes=max(_NODES_PER_DEGREE * t, int(_MOST_NODES ** (1.0 / d))))
+
+
+def spread(weights: Array, *, nodes: int | None = None) -> float:
+    """Bound  max_z sum_r w_r (1 - phi_r(z))  over {0 .. T-1}^d from above (docs/proofs/minimax.md).
+
+    In angles the sum is smooth with vanishing gradient at its maximum; the nearest node is off by at most half a step
+    h/2 in each angle, so the grid misses at most  (h/2)^2 / 2 sum_r w_r (r_1 + .. + r_d)^2.
+    """
+    degrees, total = len(weights), float(weights.sum() - weights.flat[0])
+    grid = CosineGrid(degrees, nodes or _NODES_PER_DEGREE * degrees, weights.ndim)
+    lowest = float(grid.transpose(weights).min() - weights.flat[0])
+    sums = functools.reduce(np.add.outer, [np.arange(degrees, dtype=np.float64)] * weights.ndim)
+    missed = (math.pi / grid.nodes) ** 2 / 8.0 * float((weights * sums**2).sum())
+    return min((total - lowest + missed) * (1.0 + 1e-12), 2.0 * total)
+
+
+def _sides(features: Sequence[Feature]) -> tuple[int, int] | None:
+    """Return t and d if the features are the full tensor {0..t-1}^d without the constant."""
+    if any(feature.pooled for feature in features) or len(set(features)) != len(features):
+        return None
+    d = 1 + max(c for feature in features for c, _ in feature.terms[0])
+    t = 1 + max(k for feature in features for _, k in feature.terms[0])
+    return (t, d) if len(features) == t**d - 1 else None
 
 
 def _split(features: Sequence[Feature], weights: Sequence[float]) -> tuple[dict[int, dict[int, float]], list[float]]:
@@ -231,12 +269,13 @@ def l1_sensitivity(
 
     Features of one coordinate: the sum over coordinates of  max_s sum_k w_k (1 - cos k s),
     which is exact. All other features add at most 2 w_r each. The full tensor {0..t-1}^d with equal weights has
-    t^(d-1) (t + m_t),  m_t = -min_s sum_{r<t} cos(r s),  which is exact too. Of features of the levels of a
-    category those of two levels count, or of one.
+    t^(d-1) (t + m_t),  m_t = -min_s sum_{r<t} cos(r s),  which is exact too, and with any weights `weighted_tensor`. Of
+    features of the levels of a category those of two levels count, or of one.
     """
     whole = full_tensor(features, weights)
-    general = values_l1(features, weights) if whole is None else whole
-    return min(general, _marked_l1(tuple(features), tuple(weights), indicators)) if indicators.binary else general
+    if whole is None:
+        whole = min(values_l1(features, weights), weighted_tensor(features, weights))
+    return min(whole, _marked_l1(tuple(features), tuple(weights), indicators)) if indicators.binary else whole
 
 
 def l2_sensitivity(
@@ -246,10 +285,11 @@ def l2_sensitivity(
 
     Features of one coordinate: the root of the sum over coordinates of
     max_{u,v} 4 sum_k w_k^2 sin^2(k u) sin^2(k v),  which is exact. All others add at most 4 w_r^2
-    under the root, and where all features have degree at most 2 the bound of Theorem 2 is used if smaller. Of features of the
-    levels of a category those of two levels count, or of one.
+    under the root, and where all features have degree at most 2 the bound of Theorem 2 is used if smaller; of a full tensor
+    `weighted_tensor`. Of features of the levels of a category those of two levels count, or of one.
     """
-    general = values_l2(features, weights)
+    tensor = math.sqrt(2.0 * weighted_tensor(features, [w * w for w in weights]))
+    general = min(values_l2(features, weights), tensor)
     return min(general, _marked_l2(tuple(features), tuple(weights), indicators)) if indicators.binary else general
 
 

@@ -9,23 +9,22 @@ import pytest
 
 from smoothsynth.accounting.charges import gaussian_multiplier
 from smoothsynth.errors import PlanError
+from smoothsynth.fit.grid import fit_on_simplex, onto_simplex
+from smoothsynth.methods.minimax import Weighting, index_norms
 from smoothsynth.paper.rates import QUICK, RatePoint, Study, measure_rates, run_rates
 from smoothsynth.paper.rates_data import draw_table, fit_slope, slope_of
-from smoothsynth.paper.rates_grid import (
-    CosineGrid,
+from smoothsynth.paper.rates_mechanisms import (
+    BUDGET,
+    SplineNorm,
+    contenders,
     degree_weighted_noise,
     equal_noise,
+    equal_noise_exponent,
     equal_spread,
-    fit_on_simplex,
-    good_length,
-    index_norms,
-    onto_simplex,
-    predicted_noise,
-    spread,
+    smooth_distance,
 )
-from smoothsynth.paper.rates_mechanisms import SplineNorm, contenders, equal_noise_exponent, smooth_distance
-from smoothsynth.queries.bases import evaluate, tensor
-from smoothsynth.queries.sensitivity import l1_sensitivity
+from smoothsynth.queries.bases import CosineGrid, evaluate, good_length, tensor
+from smoothsynth.queries.sensitivity import l1_sensitivity, spread
 
 OURS, PAPER = "degree-weighted noise", "Algorithm 1"
 
@@ -268,16 +267,16 @@ def test_the_l1_sensitivity_holds_and_is_reached(degrees, dimensions, rng):
     ("dimensions", "order", "rows"), [(1, 1, 500), (1, 3, 5000), (2, 1, 300), (2, 2, 2000), (3, 2, 3000)]
 )
 def test_one_row_moves_the_moments_by_no_more_than_the_budget_allows(make, dimensions, order, rows, rng):
-    noise = make(rows, dimensions, order=order, multiplier=4.0)
+    noise, multiplier = make(rows, dimensions, order=order), gaussian_multiplier(1.0, 1e-6)
     change, features = moves(noise.degrees, dimensions, rng)
     deviations = array_of(features, noise.deviations)
     largest = np.sqrt((((change / rows) / deviations) ** 2).sum(axis=1)).max()
     # In units of the noise one row may move everything by 1/multiplier; the bound is not loose by more than a third.
-    assert 0.66 / 4.0 <= largest <= 1.0 / 4.0
+    assert 0.66 / multiplier <= largest <= 1.0 / multiplier
 
 
 def test_noise_grows_with_the_degree_and_degrees_with_the_rows():
-    small, large = (degree_weighted_noise(n, 1, order=2, multiplier=4.0) for n in (10**3, 10**5))
+    small, large = (degree_weighted_noise(n, 1, order=2) for n in (10**3, 10**5))
     assert large.degrees > small.degrees
     assert large.deviations[4] / large.deviations[1] == pytest.approx(4.0)
     assert large.deviations[0] == 0.0
@@ -286,13 +285,11 @@ def test_noise_grows_with_the_degree_and_degrees_with_the_rows():
 @pytest.mark.parametrize(("dimensions", "order", "expected"), [(1, 1, 0.84), (2, 2, 0.89), (3, 3, 0.91)])
 def test_the_logarithm_of_the_theorem_is_seen_at_these_sizes(dimensions, order, expected):
     # docs/rates.md quotes these: the slope of the predicted error itself, between 10^2 and 10^6 rows.
-    multiplier = gaussian_multiplier(1.0, 1e-6)
     sizes = [round(10**power) for power in np.arange(2, 6.1, 0.5)]
     errors = []
     for rows in sizes:
-        degrees = degree_weighted_noise(rows, dimensions, order=order, multiplier=multiplier).degrees
-        facts = {"rows": rows, "dimensions": dimensions, "order": order, "multiplier": multiplier}
-        errors.append(predicted_noise(degrees, power=float(order), **facts))
+        degrees = degree_weighted_noise(rows, dimensions, order=order).degrees
+        errors.append(Weighting.of(order, rows, BUDGET).felt(degrees, dimensions))
     assert fit_slope(sizes, errors)[0] == pytest.approx(expected, abs=0.006)
 
 
