@@ -90,7 +90,7 @@ def test_a_column_that_is_nearly_always_zero_keeps_its_mean():
     rows = pa.table({"age": rng.normal(50, 15, ROWS // 5).clip(0, 120), "costs": costs})
     schema = ss.Schema({"age": ss.Number(0, 120), "costs": ss.Number(0, 2000)})
     made = ss.release(rows, schema=schema, epsilon=1.0, delta=1e-6, seed=1, synthetic_rows=5000).to_pandas()
-    assert made["costs"].mean() == pytest.approx(costs.mean(), abs=2.0)
+    assert made["costs"].mean() == pytest.approx(costs.mean(), abs=5.0)
     assert made["age"].mean() == pytest.approx(50, abs=0.5)
 
 
