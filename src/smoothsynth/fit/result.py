@@ -95,6 +95,13 @@ ROUGH_DENSITIES = (
     "Some densities were not found to full accuracy; the rows are private all the same, but less accurate. "
     "Try fewer columns or a larger epsilon."
 )
+MATCHED = (
+    DENSITIES[:-1] + "; rows swapped values in {} sweeps, until their tables were {:.3g} times as far off as noise is."
+)
+STILL_MATCHING = DENSITIES[:-1] + (
+    "; after {} sweeps of swapped values their tables, {:.3g} times as far off as noise is, were still getting closer. The "
+    "rows are private all the same; ask for fewer tables if that is too far."
+)
 FLATTEST = "Solved in {steps} steps: the flattest weights whose moments agree with the noisy ones."
 _NOT_FLATTEST = (
     "Not solved to the tolerance of {tolerance:g}: after {steps} steps the gradient is still {residual:.3g}, so the moments "
@@ -122,7 +129,7 @@ CONTRADICTED = "But the rows contradict what was released about {columns}: do no
 
 # What each kind of fit can reach: solved, and not.
 _REACHED = {
-    ("maximum entropy", True): (DENSITIES, FLATTEST),
+    ("maximum entropy", True): (DENSITIES, MATCHED, STILL_MATCHING, FLATTEST),
     ("maximum entropy", False): (ROUGH_DENSITIES, HARMLESS, FAR),
     ("linear program", True): (NEAREST,),
     ("linear program", False): (NOT_NEAREST,),

@@ -177,6 +177,7 @@ class Model:
         generator: np.random.Generator,  # noqa: TID251
         sweeps: int = SWEEPS,
         told: Callable[[Outcome], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Array:
         """Draw rows: their columns have the model's densities almost exactly, whatever their number.
 
@@ -190,7 +191,9 @@ class Model:
             rows = self._rows(own, many, generator)
             if not self.tables or own < _FEWEST_SWAPPED:
                 return rows
-            rows, outcome = swapped(rows, self.columns, self.tables, self.cut, generator=generator, sweeps=sweeps)
+            rows, outcome = swapped(
+                rows, self.columns, self.tables, self.cut, generator=generator, sweeps=sweeps, progress=progress
+            )
             if told is not None:
                 told(outcome)
             return rows if own == count else spread_out(rows, self.columns, count, generator=generator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from smoothsynth.fit.features import computed_features
 from smoothsynth.fit.grid import fit_grid_least_squares, fit_grid_linear_program
 from smoothsynth.fit.linear_program import fit_linear_program
 from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
-from smoothsynth.fit.result import DENSITIES, ROUGH_DENSITIES, Fit
+from smoothsynth.fit.result import DENSITIES, MATCHED, ROUGH_DENSITIES, STILL_MATCHING, Fit
 from smoothsynth.methods.layout import LEAST_SQUARES
 from smoothsynth.model.exact_rows import exact_rows
 from smoothsynth.model.marginal_moments import opened, public_values, with_levels
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from smoothsynth.fit.swapping import Outcome
     from smoothsynth.methods.paper import NoisySubspace
     from smoothsynth.model.model import Model
     from smoothsynth.queries.bases import Feature
@@ -209,25 +210,50 @@ def _tensor(noisy: NoisyMoments, values: NDArray[np.float64], dimensions: int) -
     return found
 
 
-def drawn_rows(schema: Schema, model: Model, rows: int, *, generator: np.random.Generator) -> NDArray[np.float64]:  # noqa: TID251
-    """Draw rows of a model as points that rows of the schema can be."""
-    points = with_levels(schema, np.clip(model.rows(rows, generator=generator), -1.0, 1.0), generator=generator)
+def drawn_rows(
+    schema: Schema,
+    model: Model,
+    rows: int,
+    *,
+    generator: np.random.Generator,  # noqa: TID251
+    **told: Any,
+) -> NDArray[np.float64]:
+    """Draw rows of a model as points that rows of the schema can be; `told` is for `Model.rows`."""
+    drawn = np.clip(model.rows(rows, generator=generator, **told), -1.0, 1.0)
+    points = with_levels(schema, drawn, generator=generator)
     limits = model.columns.limits
     private_rows = None if limits is None else limits.private_rows
     return schema.snap(exact_rows(schema, points, private_rows=private_rows))
 
 
-def rows_of_model(schema: Schema, model: Model, rows: int, *, seed: int | None) -> Synthesis:
+def rows_of_model(
+    schema: Schema,
+    model: Model,
+    rows: int,
+    *,
+    seed: int | None,
+    progress: Callable[[int, int | None, str], None] | None = None,
+) -> Synthesis:
     """Draw rows of a model that has learned everything: they are weighted equally, nothing is left to fit."""
-    points = drawn_rows(schema, model, rows, generator=seeded(seed))
+    outcomes: list[Outcome] = []
+    swept = None if progress is None else lambda done, total: progress(done, total, "swapping values")
+    points = drawn_rows(schema, model, rows, generator=seeded(seed), told=outcomes.append, progress=swept)
     columns = model.columns
     fit = Fit(
         weights=np.full(rows, 1.0 / rows),
         method="maximum entropy",
         converged=columns.converged,
-        outcome=DENSITIES.format(columns.count) if columns.converged else ROUGH_DENSITIES,
+        outcome=_reached(columns.count, outcomes) if columns.converged else ROUGH_DENSITIES,
         steps=columns.steps,
         residual=0.0,
         dual=np.zeros(0),
     )
     return Synthesis(points, "model", fit)
+
+
+def _reached(columns: int, outcomes: Sequence[Outcome]) -> str:
+    """Say what the densities and, if there are tables, the swaps have reached."""
+    if not outcomes:
+        return DENSITIES.format(columns)
+    found = outcomes[-1]
+    return (MATCHED if found.converged else STILL_MATCHING).format(columns, found.sweeps, found.distance)

@@ -141,7 +141,8 @@ def finish(
 ) -> Release:
     """Fit and draw rows once all is measured; costs nothing."""
     if planned.modelled:
-        made = rows_of_model(planned.schema, rounds.model, planned.synthetic_rows, seed=seed)
+        told = _told_fit(progress)
+        made = rows_of_model(planned.schema, rounds.model, planned.synthetic_rows, seed=seed, progress=told)
     else:
         made = _weighed(planned, rounds.moments, subspace, seed=seed, progress=_told_fit(progress))
     return _release(planned, rounds, charges, subspace=subspace, made=made, seed=seed, found=found)

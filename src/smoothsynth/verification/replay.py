@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 # Other processors round other last digits; the knots they lead to differ by a step or two of 65,536.
 _CLOSE = 16
-# What rows of the model have on average moves farther, if one of them is drawn otherwise.
-_EXPECTED = LATTICE // 50
 _NEAR = 1e-6
 
 
@@ -40,7 +38,6 @@ class Replay:
     transformations: int
     farthest: int
     unfounded: int | None
-    offered: int = 0
 
 
 def replay(evidence: Evidence) -> Replay:

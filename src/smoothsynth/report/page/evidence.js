@@ -79,20 +79,8 @@ function hat(x, number, counts) {
   });
 }
 
-// The first or the second Fourier function (smoothsynth/queries/bases.py): straight lines between seven places, rounded towards 0.
-const HALF = Math.floor(65536 / Math.SQRT2);
-const FOURIER_PLACES = [[-HALF, -65536, -HALF, 0, HALF, 65536, HALF], [HALF, 0, -HALF, -65536, -HALF, 0, HALF]];
-
-function fourier(x, number) {
-  const places = FOURIER_PLACES[number - 1];
-  return x.map((value) => {
-    const along = (roundHalfEven(value * 65536) + 65536) * 3, piece = Math.min(Math.floor(along / 65536), 5);
-    return Math.trunc(((places[piece + 1] - places[piece]) * (along - piece * 65536)) / 65536 + places[piece]) / 65536;
-  });
-}
-
 // The bases of query families (smoothsynth/queries/bases.py), by their names.
-const BASES = { chebyshev, hat, fourier };
+const BASES = { chebyshev, hat };
 
 // What a factor of a term stands for at transformed coordinates.
 function factorValues(s, x, number) {
