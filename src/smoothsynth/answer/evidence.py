@@ -68,11 +68,11 @@ _LEAST_SHARE = 1e-4
 def pair_misfits(rounds: Sequence[Round], points: Array) -> dict[frozenset[int], float]:
     """Return the copula misfit D of each pair of coordinates of two columns whose table was released.
 
-        D^2 = max(mean of (r - e)^2 / v, mean of s^2 / v),      v = e_i e_j
+        D^2 = max(sum of ((r - e)^2 - s^2) / v / (m - 1), mean of s^2 / v),      v = e_i e_j
 
     r the released share of a cell and s^2 the variance of its noise, e the share expected in a Gaussian copula with the same
-    columns and correlations, e_i and e_j those of its row and its column of the table, the mean over its cells. So D is about
-    the correlation of two functions of the columns that is not that of the copula, and never below what noise may hide.
+    columns and correlations, e_i and e_j those of its row and its column of the table, m the smaller number of cells: the
+    square of Cramer's V, of what is not the copula's. It is never below what noise may hide.
     """
     tables = [known.noisy for known in rounds if _of_tables(known.noisy, order=2)]
     if not tables:
@@ -94,7 +94,9 @@ def _table_misfits(noisy: NoisyMoments, copula: Array) -> dict[frozenset[int], f
     for (table, where), own in zip(features.places(), expected, strict=True):
         units = np.maximum(np.outer(own.sum(axis=1), own.sum(axis=0)), _LEAST_SHARE)
         released = values[where].reshape(own.shape)
-        misfit = max(float(np.mean((released - own) ** 2 / units)), float(np.mean(variance / units)))
+        least = float(np.mean(variance / units))
+        clear = float(np.sum(((released - own) ** 2 - variance) / units)) / max(min(own.shape) - 1, 1)
+        misfit = max(clear, least)
         for pair in itertools.product(*(family.columns[c].coordinates for c in table)):
             found[frozenset(pair)] = math.sqrt(misfit)
     return found

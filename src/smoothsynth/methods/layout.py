@@ -22,7 +22,7 @@ import numpy as np
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import LATTICE, lowest, pooled, tensor, term_feature
 from smoothsynth.queries.families import ClippedSecondMoments, QueryFamily, RankHistogram, RowNorms
-from smoothsynth.queries.selection import WIDTHS
+from smoothsynth.queries.selection import WIDTHS, tables_in_words
 from smoothsynth.queries.soft_tables import Cells, SoftTables, TableColumn
 from smoothsynth.queries.transformation import Transformation
 from smoothsynth.schema import Category
@@ -271,8 +271,8 @@ SOFT_COUNTS = "{} soft counts of the ranks in each column"
 SHARES_AGAIN = ", shares again"
 PAIRS = "means, squares and products of standardised columns, rows cut to a length"
 LENGTHS = "{} cosines of the rank of a row's length"
-TABLES = "{} tables of {}: soft cells of the ranks of numbers, levels, missing values"
-SPIKES = "values that many rows share: {} tables of single columns"
+TABLES = "{} of {}: soft cells of the ranks of numbers, levels, missing values"
+SPIKES = "values that many rows share: {} of single columns"
 LOWEST = "the {} lowest products of Chebyshev polynomials"
 TENSOR = "products of Chebyshev polynomials up to degree {} in each column, with noise that grows with the degree"
 
@@ -348,4 +348,5 @@ def _of_lengths(features: Features) -> str | None:
 
 def tables_purpose(count: int, order: int) -> str:
     """Name tables of so many columns each."""
-    return SPIKES.format(count) if order == 1 else TABLES.format(count, WIDTHS[order])
+    words = tables_in_words(count)
+    return SPIKES.format(words) if order == 1 else TABLES.format(words, WIDTHS[order])

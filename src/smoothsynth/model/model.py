@@ -124,7 +124,7 @@ _MOST_OVERSAMPLED = 20_000
 # Fewer rows than this have nothing to swap.
 _FEWEST_SWAPPED = 4
 # Rows that tell what is expected of tables, and sweeps of their fit.
-_EXPECTED_ROWS, _EXPECTED_SWEEPS = 10_000, 30
+_FEWEST_EXPECTED, _EXPECTED_ROWS, _EXPECTED_SWEEPS = 2_000, 10_000, 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +156,8 @@ class Model:
         if choice is None:
             return measurement
         offer = offered(measurement, self.tables, rows)
-        points = self.rows(_EXPECTED_ROWS, generator=generator(0), sweeps=_EXPECTED_SWEEPS)
+        many = min(_EXPECTED_ROWS, max(_FEWEST_EXPECTED, 2 * rows))
+        points = self.rows(many, generator=generator(0), sweeps=_EXPECTED_SWEEPS)
         return replace(offer, choice=replace(choice, expected=expected_of(offer, points, rows)))
 
     def update(self, noisy: NoisyMoments) -> Model:

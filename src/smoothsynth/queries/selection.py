@@ -66,7 +66,7 @@ class TableSelection:
                 charges.pure_maxima_scale(sensitivity, self.epsilon, count=self.count),
             )
         return charges.Charge(
-            purpose=CHOOSING.format(self.count, WIDTHS[order]),
+            purpose=CHOOSING.format(tables_in_words(self.count), WIDTHS[order]),
             mechanism=mechanism,
             norm="linf",
             sensitivity=float(sensitivity),
@@ -97,4 +97,9 @@ class TableSelection:
 
 
 WIDTHS = {1: "single columns", 2: "two columns", 3: "three columns"}
-CHOOSING = "which {} tables of {} the rows so far have most wrong"
+CHOOSING = "which {} of {} the rows so far have most wrong"
+
+
+def tables_in_words(count: int) -> str:
+    """Return so many tables in words."""
+    return "1 table" if count == 1 else f"{count} tables"
