@@ -241,9 +241,15 @@ class Measured:
     subspace: NoisySubspace | None
     earlier: tuple[NoisyMoments, ...]
     found: Found | None
+    left_out: int = 0
 
     def check_form(self, format_: int) -> None:
-        """Refuse a file that says anything else, says it otherwise, or has another format than the receipt."""
+        """Refuse a file that says anything else, says it otherwise, or has another format than the receipt.
+
+        A file of an earlier format with moments that are left out cannot be written again.
+        """
+        if self.left_out:
+            return
         again = moments_document(self.moments, self.subspace, found=self.found, earlier=self.earlier, format_=format_)
         check_form(MOMENTS_FILE, self.text, again)
 
@@ -289,14 +295,21 @@ def read_measured(folder: Path) -> Measured:
     """Read all that was measured."""
     text = read_text(folder, MOMENTS_FILE, most=MOST_MOMENTS)
     document = parse(text, MOMENTS_FILE)
-    check_shape(document, {"format": int, "moments": [MOMENTS]}, "moments")
+    check_shape(document, {"format": int, "moments": [dict]}, "moments")
     if document["format"] not in FORMATS:
         raise ReleaseError(f"{MOMENTS_FILE} must have a format from {FORMATS[0]} to {FORMAT}, and has not.")
-    moments, earlier = _moments(document["moments"]), _moments(document.get("earlier", []))
+    moments, earlier = (_known(document.get(part, []), document["format"]) for part in ("moments", "earlier"))
+    left_out = len(document["moments"]) - len(moments)
     check_earlier(earlier, moments)
     subspace = _subspace(document["subspace"]) if "subspace" in document else None
     found = _found(document["found"]) if document.get("found") is not None else None
-    return Measured(text, moments, subspace, earlier, found)
+    return Measured(text, moments, subspace, earlier, found, left_out)
+
+
+def _known(facts: Any, format_: int) -> tuple[NoisyMoments, ...]:
+    """Read moments; of earlier formats without those of waves of pairs of columns, which nothing learns from any more."""
+    check_shape(facts, [dict], "moments")
+    return _moments([one for one in facts if format_ == FORMAT or "waves" not in (one.get("view") or {})])
 
 
 def _moments(facts: Sequence[dict[str, Any]]) -> tuple[NoisyMoments, ...]:
