@@ -177,6 +177,26 @@ def test_whole_numbers_stay_whole():
     assert pa.types.is_integer(made["a"].type)
 
 
+def test_kept_sums_are_released_again_with_new_rows(tmp_path):
+    key, data = tmp_path / "owner.key", rows_of(2_000, 2)
+    ss.federated.make_key(key)
+    settings = {"schema": schema_of(2), "keep": tmp_path / "sums", "key": key, "method": "minimax"}
+    ss.release(data[:1_500], **settings, **BUDGETS["delta"])
+    again = ss.update(tmp_path / "sums", data[1_500:], key=key, **BUDGETS["delta"])
+    again.write(tmp_path / "again")
+    assert ss.verify(tmp_path / "again").passed
+    assert (again.receipt.rows, again.receipt.fit) == (2_000, "least squares")
+
+
+def test_sites_can_release_together(tmp_path):
+    keys = {name: tmp_path / f"{name}.key" for name in ("centre", "north")}
+    public = {name: ss.federated.make_key(path) for name, path in keys.items()}
+    sites = {"north": ss.federated.Site(1_000, public["north"])}
+    ss.federated.start(
+        tmp_path / "study", schema=schema_of(2), sites=sites, key=keys["centre"], method="minimax", **BUDGETS["delta"]
+    )
+
+
 def test_plan_and_options():
     planned = ss.plan(schema_of(2), 5_000, **BUDGETS["delta"], method=Minimax(smoothness=3, noise="pure"))
     assert planned.measurements[0].mechanism == "discrete laplace"

@@ -11,7 +11,7 @@ from smoothsynth.accounting.charges import gaussian_multiplier
 from smoothsynth.errors import PlanError
 from smoothsynth.fit.grid import fit_on_simplex, onto_simplex
 from smoothsynth.methods.minimax import Weighting, index_norms
-from smoothsynth.paper.rates import QUICK, RatePoint, Study, measure_rates, run_rates
+from smoothsynth.paper.rates import QUICK, RatePoint, Study, measure_rates, measure_releases, run_rates
 from smoothsynth.paper.rates_data import draw_table, fit_slope, slope_of
 from smoothsynth.paper.rates_mechanisms import (
     BUDGET,
@@ -379,3 +379,13 @@ def test_the_quick_run_shows_the_gain_in_every_case(tmp_path):
     assert min(gains.values()) > 0.1
     assert {path.name for path in tmp_path.iterdir()} == {"rates.csv", "slopes.csv", "rates.svg"}
     assert set(QUICK.orders) == {1, 2, 3}
+
+
+def test_whole_releases_are_measured_in_the_same_way(tmp_path):
+    report = measure_releases(Study({1: (2,), 2: (2,)}, (2.5, 3, 3.5), rounds=1))
+    assert {line.mechanism for line in report.table} == {"auto", "minimax", "minimax, pure"}
+    assert math.isnan(report.slope(1, 2, "auto").theory)
+    assert report.slope(2, 2, "minimax, pure").theory == pytest.approx(2 / 3)
+    assert report.slope(1, 2, "minimax").slope > 0.3
+    assert "Algorithm 1" not in report.text()
+    assert "nan" not in report.write(tmp_path)[-1].read_text(encoding="utf-8")
