@@ -22,7 +22,7 @@ from benchmarks.accuracy.metrics import Judge
 from smoothsynth.methods import adaptive as auto
 from smoothsynth.methods import adaptive_rounds as gaussian
 from smoothsynth.methods.layout import FOCUSES, Focus
-from smoothsynth.model import model as looks
+from smoothsynth.model import copula as looks
 from smoothsynth.model.synthesis import rows_of_model
 from smoothsynth.paper.reproduction import DataSet, available, data_folder
 from smoothsynth.pipeline.plan import plan

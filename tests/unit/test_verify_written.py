@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 import smoothsynth as ss
-from smoothsynth.pipeline.release import as_text, sha256, write_csv, write_rows
+from smoothsynth.pipeline.release import FORMAT, as_text, sha256, write_csv, write_rows
 from smoothsynth.verification.folder import read_evidence
 from smoothsynth.verification.verify import _CHECKS, _tried
 
@@ -619,7 +619,7 @@ def test_a_transformation_of_an_earlier_format_is_not_refuted_and_not_passed_ove
     assert "transformations" in found.unchecked
     assert "transformations" in found.summary
     for name in (MOMENTS, RECEIPT):
-        edit(folder, name, lambda d: d.update(format=2))
+        edit(folder, name, lambda d: d.update(format=FORMAT))
     reseal(folder)
     assert ss.verify(folder)["transformations"].outcome == "failed"
 

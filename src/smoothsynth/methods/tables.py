@@ -113,7 +113,7 @@ def plan_tables(shape: Shape, unit: float, *, power: float, wanted: Wanted) -> l
     for counts in _counts(shape.columns, candidates, wanted):
         noise = unit * (sum(counts.values()) / (SHARE * (1.0 - CHOOSING))) ** power
         hats = {order: hats_for(noise, order) for order in counts}
-        if all(found is not None for found in hats.values()) or wanted.count:
+        if all(found is not None for found in hats.values()) or wanted.count or wanted.workload:
             made = [
                 part
                 for order, count in counts.items()

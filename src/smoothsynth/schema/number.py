@@ -100,7 +100,8 @@ class Number:
             return values
         steps = np.asarray(unit) * 2.0**16
         zero = np.rint(valued.to_unit(np.zeros(1), self)[0] * 2.0**16)
-        return np.where(steps == zero, 0.0, values)
+        inside = abs(zero) < 2.0**16
+        return np.where(steps == zero, 0.0, values) if inside else values
 
     def snap(self, unit: NDArray[np.float64]) -> NDArray[np.float64]:
         """Move a coordinate to the nearest one that the column can take."""
