@@ -432,6 +432,7 @@ PLANNED = {
     "the paper's": (numbers(6), 5_000, {"method": ss.methods.Paper()}),
     "the paper's grid": (numbers(2), 500, {"method": ss.methods.Paper(candidates="grid")}),
     "chosen tables": (numbers(8), 50_000, {"method": ss.methods.Adaptive(tables=5)}),
+    "minimax": (numbers(2), 2_000, {"method": ss.methods.Minimax()}),
 }
 
 

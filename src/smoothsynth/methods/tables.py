@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SHARE, CHOOSING = 0.4, 0.15
 # Numbers have at least and at most so many hat functions; and tables are measured if noise leaves them so many cells.
 FEWEST_HATS, MOST_HATS = 4, {2: 32, 3: 16}
-FEWEST_CELLS = {2: 25, 3: 50}
+FEWEST_CELLS = {2: 16, 3: 50}
 NOISE = {2: 0.07, 3: 0.125}
 # As many tables of two and of three columns as there are columns, but not fewer than these where there are so many.
 FEWEST = {2: 6, 3: 4}
