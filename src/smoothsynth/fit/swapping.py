@@ -106,7 +106,7 @@ class Correlations:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a fit ended: the sum at the end over its expectation from noise alone, the sweeps, and whether it converged."""
+    """How a fit ended: the part of tables in the sum over what noise alone would give, the sweeps, whether it converged."""
 
     distance: float
     sweeps: int
@@ -195,11 +195,14 @@ class Swapping:
             if progress is not None:
                 progress(sweep + 1, sweeps)
             if len(past) > LOOK_BACK and past[-1 - LOOK_BACK] - past[-1] <= LITTLE * past[-1]:
-                return Outcome(past[-1] / cells, sweep + 1, converged=True)
-        return Outcome(past[-1] / cells, sweeps, converged=False)
+                return Outcome(self._of_tables() / cells, sweep + 1, converged=True)
+        return Outcome(self._of_tables() / cells, sweeps, converged=False)
+
+    def _of_tables(self) -> float:
+        return sum(table.weight * float(np.sum((table.means - table.target.shares) ** 2)) for table in self._tables)
 
     def _sum(self) -> float:
-        total = sum(table.weight * float(np.sum((table.means - table.target.shares) ** 2)) for table in self._tables)
+        total = self._of_tables()
         if self._correlations is not None:
             off = np.triu(self._found - self._correlations.wanted, 1)
             total += float(np.sum(off**2)) / self._correlations.deviation**2
