@@ -1,10 +1,12 @@
-"""The commands that look at a release: `verify`, `sql`, `answer`, `report`, and `audit`.
+"""The commands that look at a release: `verify`, `sql`, `answer`, `report`, `attack`, and `audit`.
 
 The commands for whoever received a release: check it, and ask it in SQL.
 
 The command that asks a release: one question, one estimate.
 
 The command that draws the page of a release, and the owner's page that compares it with the private rows.
+
+The owner's command that attacks a release with the private rows.
 
 The command that tries to catch the mechanisms leaking.
 """
@@ -238,6 +240,66 @@ def report(
         )
     _write(output, render(said, comparison), mode=0o644 if comparison is None else 0o600)
     say(f"Wrote {output}." if comparison is None else f"Wrote {output}. It is NOT FOR RELEASE.")
+
+
+@in_words
+def attack(
+    data: Annotated[str, typer.Argument(help="The private table that was released.")],
+    folder: FolderArgument,
+    holdout: Annotated[
+        Optional[str],
+        typer.Option(help="Rows of the same population that were not released: without them little can be told."),
+    ] = None,
+    secret: Annotated[
+        Optional[list[str]],
+        typer.Option(help="A column that is guessed from all others; can be repeated [default: every column]."),
+    ] = None,
+    output: Annotated[
+        Optional[Path],
+        typer.Option("--output", "-o", help="A page (.html) or document (.json) to write, outside the release folder."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seeds which rows are looked at, if there are many.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack your own release with the private rows, and see what is found beside what epsilon allows.
+
+    For the owner only. Three attacks: who was in the table (membership), whose row occurs among the synthetic ones (exact
+    and near matches), and what the rows tell of a column from the others (attributes). Only what works better on released
+    rows than on the holdout is a leak; the rest is what the population tells. The report is PRIVATE: nothing in it is noisy,
+    nothing is charged, and only you can read the file. The exit code is 3 if an attack shows more than the promise allows.
+
+    Example:  **smoothsynth attack patients.csv out/ --holdout other-patients.csv**
+
+    Example:  **smoothsynth attack patients.csv out/ --holdout other-patients.csv --secret diagnosis -o attacks.html**
+    """
+    import json
+
+    from smoothsynth.pipeline.load import load
+    from smoothsynth.report.attack import as_terminal_tables, attack_page
+    from smoothsynth.report.attack import attack as attack_release
+
+    if output is not None:
+        if output.suffix not in (".html", ".json"):
+            raise ReleaseError(
+                f"{output} must end with .html, for a page, or .json, for a document. Name another file."
+            )
+        _check_place(output, folder, force=force)
+    release = load(folder)
+    with progress_bar(quiet=as_json) as progress:
+        found = attack_release(data, release, holdout=holdout, secret=secret, seed=seed, progress=progress)
+    if output is not None:
+        document = json.dumps(found.as_dict(), indent=1) + "\n"
+        _write(output, attack_page(found) if output.suffix == ".html" else document, mode=0o600)
+    if as_json:
+        say_json(found.as_dict())
+    else:
+        show(*as_terminal_tables(found), width=120)
+    if output is not None and not as_json:
+        say(f"Wrote {output}. It is PRIVATE: do not publish it.")
+    if not found.passed:
+        say("Error: an attack shows more than the promise allows.", err=True)
+        raise typer.Exit(REFUTED)
 
 
 def _check_place(output: Path, folder: Path, *, force: bool) -> None:

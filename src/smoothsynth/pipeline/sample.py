@@ -63,6 +63,12 @@ def sample(release: Release, rows: int, *, where: Condition | None = None, seed:
     return pa.concat_tables(found).slice(0, rows)
 
 
+def chooser(seed: int | None) -> Callable[[int, int], NDArray[np.intp]]:
+    """Return a function of n and k that picks k of n rows, in random order; of the rows it knows their number only."""
+    randomness = generator(seed)
+    return lambda rows, count: np.asarray(randomness.choice(rows, count, replace=False), dtype=np.intp)
+
+
 def _model_of(release: Release) -> Model:
     """Return the model of a release, learned once as long as it is among the last few drawn from."""
     found = _kept.get(id(release))
