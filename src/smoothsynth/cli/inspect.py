@@ -1,4 +1,4 @@
-"""The commands that look at a release: `verify`, `sql`, `answer`, `report`, `attack`, and `audit`.
+"""The commands that look at a release: `verify`, `sql`, `answer`, `report`, `attack`, `sample`, and `audit`.
 
 The commands for whoever received a release: check it, and ask it in SQL.
 
@@ -7,6 +7,8 @@ The command that asks a release: one question, one estimate.
 The command that draws the page of a release, and the owner's page that compares it with the private rows.
 
 The owner's command that attacks a release with the private rows.
+
+The command that draws more rows, or completes given ones.
 
 The command that tries to catch the mechanisms leaking.
 """
@@ -27,6 +29,8 @@ from smoothsynth.errors import ReleaseError
 from smoothsynth.pipeline.terminal import REFUTED, in_words, progress_bar, say, say_json, show, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow
     from rich.table import Table
 
@@ -302,6 +306,45 @@ def attack(
         raise typer.Exit(REFUTED)
 
 
+@in_words
+def sample(
+    folder: FolderArgument,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The rows to write, .csv or .parquet, outside the release folder.")
+    ],
+    rows: Annotated[Optional[int], typer.Option("--rows", "-n", min=1, help="How many rows to draw.")] = None,
+    given: Annotated[
+        Optional[Path],
+        typer.Option(help="Public or synthetic rows, .csv or .parquet: the columns they lack are filled in."),
+    ] = None,
+    seed: Annotated[Optional[int], typer.Option(help="Draws the same rows again.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Draw more rows from the model of a release, or complete given ones, at no cost.
+
+    Each given row stays as it is, in its place: its other columns are drawn given those that are there. An empty cell is a
+    missing value; a column that is not there is filled in. Never give private rows: what is filled in is synthetic, what
+    is given is not.
+
+    Example:  **smoothsynth sample out/ --rows 100000 -o more.parquet**
+
+    Example:  **smoothsynth sample out/ --given partial.csv -o whole.csv**
+    """
+    from smoothsynth.pipeline.given_rows import read_given
+    from smoothsynth.pipeline.load import load
+    from smoothsynth.pipeline.release import write_csv, write_rows
+
+    writers = {".csv": write_csv, ".parquet": write_rows}
+    if output.suffix not in writers:
+        raise ReleaseError(f"{output} must end with .csv or .parquet. Name another file.")
+    _check_place(output, folder, force=force)
+    release = load(folder)
+    frame = None if given is None else read_given(given, release.schema)
+    drawn = release.sample(rows, given=frame, seed=seed)
+    _put(output, lambda place: writers[output.suffix](drawn, place), mode=0o644)
+    say(f"Wrote {output}: {drawn.num_rows:,} rows x {drawn.num_columns} columns.")
+
+
 def _check_place(output: Path, folder: Path, *, force: bool) -> None:
     place = output.resolve()
     if folder.resolve() in place.parents or (place.parent / "receipt.json").is_file():
@@ -318,12 +361,17 @@ def _check_place(output: Path, folder: Path, *, force: bool) -> None:
 
 
 def _write(output: Path, text: str, *, mode: int) -> None:
+    """Write a text, whole or not at all."""
+    _put(output, lambda file: file.write(text.encode("utf-8")), mode=mode)
+
+
+def _put(output: Path, write: Callable[[Any], object], *, mode: int) -> None:
     """Write the file beside its place, readable by its owner only until it is whole."""
     try:
         handle, name = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.", suffix=".partial")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                write(file)
             Path(name).chmod(mode)
             Path(name).replace(output)
         except BaseException:
