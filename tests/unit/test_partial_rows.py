@@ -107,6 +107,29 @@ def test_many_columns_do_not_flatten_a_regression():
     assert slope == pytest.approx(1.0, abs=0.06)
 
 
+def of_numbers(names, function, *, count=10_000, seed=9):
+    """Return a schema, donors and given rows of uniform numbers, of which y is a function up to a little noise."""
+    rng = np.random.default_rng(seed)
+    schema = ss.Schema({**dict.fromkeys(names, ss.Number(-1, 1)), "y": ss.Number(-3, 3)})
+    points, given = (rng.uniform(-1, 1, (size, len(names))) for size in (count, 800))
+    rows = dict(zip(names, points.T, strict=True))
+    donors = pa.table({**rows, "y": function(points) + rng.normal(0, 0.05, count)})
+    return schema, donors, given
+
+
+def test_a_wave_that_no_regression_sees_is_there():
+    schema, donors, given = of_numbers(["x"], lambda points: np.cos(20 * points[:, 0]))
+    found = fill(pd.DataFrame(given, columns=["x"]), schema, donors)["y"].to_numpy()
+    assert np.corrcoef(found, np.cos(20 * given[:, 0]))[0, 1] > 0.98
+
+
+def test_a_product_is_there_beside_columns_that_tell_nothing():
+    names = [f"x{i}" for i in range(10)]
+    schema, donors, given = of_numbers(names, lambda points: points[:, 0] * points[:, 1])
+    found = fill(pd.DataFrame(given, columns=names), schema, donors)["y"].to_numpy()
+    assert np.corrcoef(found, given[:, 0] * given[:, 1])[0, 1] > 0.9
+
+
 def test_a_null_is_a_missing_value_and_stays_one():
     given = pd.DataFrame({"n": [np.nan] * 300 + [7.0] * 300})
     found = fill(given).to_pandas()

@@ -55,14 +55,22 @@ def completed(
     _refuse_broken(given, schema, lacking)
     if not lacking:
         return given
-    where, there = _places(schema, given, donors, lacking)
-    chosen = np.concatenate([_one_of_nearest(where[part], there, generator) for part in _parts(len(where), len(there))])
+    matching = _matching(schema, donors, lacking)
+    chosen = np.concatenate(
+        [
+            _one_of_nearest(
+                matching.places(given.slice(part.start, part.stop - part.start)), matching.donors, generator
+            )
+            for part in _parts(given.num_rows, donors.num_rows)
+        ]
+    )
     if schema.rules is None:
         return _joined(given, donors.take(chosen), schema)
     left = breaking(_joined(given, donors.take(chosen), schema), schema)
-    for part in _parts(len(left), len(there)):
-        rows = left[part]
-        chosen[rows] = _one_that_keeps(given.take(rows), donors, schema, _nearest(where[rows], there, _TRIED))
+    for part in _parts(len(left), donors.num_rows):
+        few = given.take(left[part])
+        near = _nearest(matching.places(few), matching.donors, _TRIED)
+        chosen[left[part]] = _one_that_keeps(few, donors, schema, near)
     filled = _joined(given, donors.take(chosen), schema)
     left = breaking(filled, schema)
     return _Repair(filled, schema, tuple(lacking), donors).table(left) if len(left) else filled
@@ -103,32 +111,51 @@ def _joined(given: pa.Table, taken: pa.Table, schema: Schema) -> pa.Table:
     return pa.table({name: given[name] if name in here else taken[name] for name in schema.names})
 
 
-def _places(schema: Schema, given: pa.Table, donors: pa.Table, lacking: Sequence[str]) -> tuple[Array, Array]:
-    """Return where given rows and donors lie: what their columns tell about the lacking ones, and a little of themselves."""
-    known = [name for name in schema.names if name not in lacking]
-    ours, theirs = (_features(schema, known, table, donors) for table in (given, donors))
-    targets = _features(schema, lacking, donors, donors)
-    spread = np.maximum(targets.std(axis=0), 1e-9)
-    rich = _multiplied(theirs)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Matching:
+    """Where rows lie: what their known columns tell about the lacking ones, and a little of themselves.
+
+    orders: the sorted values of the donors by column; factors: a regression of what lacks; noise: what it leaves open.
+    """
+
+    schema: Schema
+    known: tuple[str, ...]
+    orders: dict[str, Array]
+    factors: Array
+    noise: Array
+    donors: Array
+
+    def places(self, rows: pa.Table) -> Array:
+        """Return where these rows lie, (rows, directions)."""
+        return _placed(_features(self.schema, self.known, rows, self.orders), self.factors, self.noise)
+
+
+def _placed(features: Array, factors: Array, noise: Array) -> Array:
+    return np.hstack([_multiplied(features) @ factors / noise, _OWN_WEIGHT * features])
+
+
+def _matching(schema: Schema, donors: pa.Table, lacking: Sequence[str]) -> _Matching:
+    known = tuple(name for name in schema.names if name not in lacking)
+    orders = {
+        n: np.sort(to_points(c, donors[n])[:, 0]) for n, c in schema.columns.items() if not isinstance(c, Category)
+    }
+    features, targets = (_features(schema, names, donors, orders) for names in (known, lacking))
+    targets = (targets - targets.mean(axis=0)) / np.maximum(targets.std(axis=0), 1e-9)
+    rich = _multiplied(features)
     gram = rich.T @ rich + _RIDGE * len(rich) * np.eye(rich.shape[1])
-    factors = np.linalg.solve(gram, rich.T @ ((targets - targets.mean(axis=0)) / spread))
-    told = rich @ factors
-    noise = np.maximum(((targets - targets.mean(axis=0)) / spread - told).std(axis=0), _LEAST_RESIDUAL)
-    return (
-        np.hstack([_multiplied(ours) @ factors / noise, _OWN_WEIGHT * ours]),
-        np.hstack([told / noise, _OWN_WEIGHT * theirs]),
-    )
+    factors = np.linalg.solve(gram, rich.T @ targets)
+    noise = np.maximum((targets - rich @ factors).std(axis=0), _LEAST_RESIDUAL)
+    return _Matching(schema, known, orders, factors, noise, _placed(features, factors, noise))
 
 
-def _features(schema: Schema, names: Sequence[str], table: pa.Table, donors: pa.Table) -> Array:
+def _features(schema: Schema, names: Sequence[str], table: pa.Table, orders: dict[str, Array]) -> Array:
     """Return levels and missing cells as 0 and 1, values as their ranks among those of the donors, from -1 to 1."""
     parts = []
     for name in names:
-        column = schema.columns[name]
-        points = to_points(column, table[name])
-        if not isinstance(column, Category):
-            order = np.sort(to_points(column, donors[name])[:, 0])
-            ranks = np.searchsorted(order, points[:, 0]) + np.searchsorted(order, points[:, 0], side="right")
+        points = to_points(schema.columns[name], table[name])
+        if name in orders:
+            order, values = orders[name], points[:, 0]
+            ranks = np.searchsorted(order, values) + np.searchsorted(order, values, side="right")
             points = np.column_stack([ranks / len(order) - 1.0, points[:, 1:]])
         parts.append(points)
     return np.hstack(parts)
