@@ -133,7 +133,40 @@ def test_no_more_rows_are_looked_at_than_the_limit(release, monkeypatch):
     looked = []
     report = ss.attack(MEMBERS, release, holdout=OTHERS, progress=lambda *done: looked.append(done))
     assert {attack.rows for attack in report.attacks.found} == {200}
-    assert looked[-1] == ("attacking", 200, 200)
+    assert looked[-1] == ("attacking with the holdout", 200, 200)
+
+
+def test_a_holdout_of_released_rows_is_refused(release):
+    """They would be matched as often as private rows are, and a leak would look like chance."""
+    leak = leaking(release, 1200)
+    for mixed in (MEMBERS, pd.concat([OTHERS, MEMBERS.head(200)])):
+        with pytest.raises(ss.DataError, match="must be of other people"):
+            ss.attack(MEMBERS, leak, holdout=mixed)
+
+
+def test_a_holdout_of_people_who_are_equal_by_chance_is_taken():
+    rng = np.random.default_rng(4)
+    ours, theirs = (pa.table({"a": rng.integers(0, 3, 400), "b": rng.integers(0, 2, 400)}) for _ in range(2))
+    schema = ss.Schema({"a": ss.Integer(0, 2), "b": ss.Integer(0, 1)})
+    report = ss.attack(ours, ss.release(ours, schema=schema, epsilon=1.0, seed=1), holdout=theirs)
+    same = by_name(report)["the same in all columns"]
+    assert same.members == same.others == same.rows
+    assert report.passed
+
+
+def test_chance_is_taken_for_a_leak_once_in_twenty_reports():
+    """Scores and matches that tell nothing: all bounds of a report together are above 0 in at most 5 % of reports."""
+    from smoothsynth.private.attack import _paired, _Seen
+
+    rng = np.random.default_rng(6)
+
+    def seen(count=300):
+        flags = rng.random((3, count)) < np.array([[0.02], [0.3], [0.5]])
+        return _Seen(rng.normal(size=(count, 2)), rng.gamma(1, 1, count), flags[0], flags[1], flags[2:].T)
+
+    reports = [_paired(seen(), seen(), rng.normal(size=(50, 2)), ("income",), 1e-6) for _ in range(300)]
+    alarms = sum(any(attack.shown > 0.0 for attack in found) for found in reports)
+    assert 1 <= alarms <= 24
 
 
 def test_rows_are_picked_in_the_order_of_their_places():

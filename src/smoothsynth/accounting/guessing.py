@@ -94,8 +94,8 @@ def wilson(hits: int, trials: int, *, confidence: float = 0.95) -> tuple[float, 
     return max(0.0, (middle - spread) / shrunk), min(1.0, (middle + spread) / shrunk)
 
 
-def difference(first: int, second: int, trials: int) -> tuple[float, float]:
-    """Return a 95 % interval for the difference of two probabilities, from Wilson's (Newcombe 1998, method 10)."""
+def difference(first: int, second: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Return an interval for the difference of two probabilities, from Wilson's (Newcombe 1998, method 10)."""
     p, q = first / trials, second / trials
-    (low, high), (lower, upper) = wilson(first, trials), wilson(second, trials)
+    (low, high), (lower, upper) = (wilson(hits, trials, confidence=confidence) for hits in (first, second))
     return p - q - math.hypot(p - low, upper - q), p - q + math.hypot(high - p, q - lower)

@@ -8,13 +8,15 @@ of the two was released, or passes; `accounting/guessing.py` says how often (eps
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from smoothsynth.accounting.guessing import shown_epsilon
+from smoothsynth.accounting.guessing import difference
 from smoothsynth.errors import DataError, SchemaError
+from smoothsynth.private.pairs import Attack, by_event, by_score
 from smoothsynth.private.table import in_words, open_table
 from smoothsynth.schema import unknown_column
 
@@ -41,36 +43,8 @@ ALPHA = 0.05
 _BATCH_ROWS, _CELLS = 2**16, 2**22
 # Squared distances below this are rounding.
 _EQUAL = 1e-9
-# The share of the pairs that choose how sure an attack must be to guess, and the shares of all pairs it may guess at.
-_CHOOSING, _GUESSED = 0.25, (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """How well a score tells private rows from others: area, TPR where FPR is 0.01 and 0.1, largest TPR - FPR."""
-
-    area: float
-    at_one_percent: float
-    at_ten_percent: float
-    advantage: float
-
-
-@dataclass(frozen=True, slots=True)
-class Attack:
-    """One attack: its hits among private rows and among as many others, and its guesses at pairs of them.
-
-    Without a holdout only `members` is known. `shown` is the epsilon that the guesses show, at 1 - ALPHA for all attacks.
-    """
-
-    family: str
-    about: str
-    rows: int
-    members: int
-    others: int | None = None
-    guesses: int = 0
-    correct: int = 0
-    shown: float | None = None
-    curve: Curve | None = None
+# How sure it must be that a holdout holds released rows.
+_SURE = 1.0 - 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -117,9 +91,11 @@ def attack_rows(
         return Attacks(_alone(seen), budget, None)
     other = open_table(holdout, schema)
     pairs, reference = _sizes(rows, other.rows)
-    members = _look(_picked(table, choose(rows, pairs)), released, hidden, progress=progress)
-    places = choose(other.rows, pairs + reference)
-    others = _look(_picked(other, places[:pairs]), released, hidden, progress=progress)
+    ours, places = _picked(table, choose(rows, pairs)), choose(other.rows, pairs + reference)
+    theirs = _picked(other, places[:pairs])
+    _refuse_released(table, ours, theirs)
+    members = _look(ours, released, hidden, progress=progress)
+    others = _look(theirs, released, hidden, progress=progress, name="attacking with the holdout")
     known = _picked(other, places[pairs:]) * released.scale
     return Attacks(_paired(members, others, known, tuple(hidden), budget.delta), budget, other.rows)
 
@@ -171,6 +147,34 @@ def _picked(table: Table, places: Places) -> Array:
     raise problem
 
 
+def _refuse_released(table: Table, members: Array, others: Array) -> None:
+    """Refuse a holdout that holds released rows: an attack on those would pass for chance, and hide a leak.
+
+    A row of another person is as often equal to a private row as a private row is to another private row.
+    """
+    keys, theirs = _keys(members), _keys(others)
+    met = _counts(table, {*keys, *theirs})
+    found, expected = sum(met[key] > 0 for key in theirs), sum(met[key] > 1 for key in keys)
+    if difference(found, expected, len(keys), confidence=_SURE)[0] > 0.0:
+        raise DataError(
+            "The holdout must be of other people, and holds rows of the private table: far more of them are equal to a "
+            "private row than chance explains. Give rows that were not released."
+        )
+
+
+def _counts(table: Table, keys: set[bytes]) -> Counter[bytes]:
+    """Count how often the private rows have each of some keys."""
+    names, met = table.schema.names, Counter[bytes]()
+    try:
+        for batch in table._batches(_BATCH_ROWS):
+            points = table.schema.to_unit(dict(zip(names, batch.columns, strict=True)))
+            met.update(key for key in _keys(points) if key in keys)
+        return met
+    except Exception as error:
+        problem = in_words(error)
+    raise problem
+
+
 def _rows_at(table: Table, places: Places) -> Array:
     order, names, start, found = np.sort(places), table.schema.names, 0, []
     for batch in table._batches(_BATCH_ROWS):
@@ -194,7 +198,12 @@ class _Seen:
 
 
 def _look(
-    points: Array, released: _Released, hidden: dict[str, slice] | tuple[()], *, progress: Progress | None
+    points: Array,
+    released: _Released,
+    hidden: dict[str, slice] | tuple[()],
+    *,
+    progress: Progress | None,
+    name: str = "attacking with private rows",
 ) -> _Seen:
     rows, synthetic = points * released.scale, released.scaled
     columns = tuple(hidden.values()) if hidden else ()
@@ -208,7 +217,7 @@ def _look(
             nearest = (squares - _squares(rows[part, own], synthetic[:, own])).argmin(axis=1)
             guessed[part, place] = (np.abs(rows[part, own] - synthetic[nearest][:, own]) <= NEAR).all(axis=1)
         if progress is not None:
-            progress("attacking", part.stop, len(rows))
+            progress(name, part.stop, len(rows))
     return _Seen(rows, distance, _equal(points, released.points), near, guessed)
 
 
@@ -266,8 +275,8 @@ def _paired(members: _Seen, others: _Seen, known: Array, hidden: tuple[str, ...]
         *(("attribute", name, members.guessed[:, k], others.guessed[:, k]) for k, name in enumerate(hidden)),
     ]
     return (
-        *(_by_score(about, *pair, delta=delta, alpha=alpha) for about, pair in scores.items()),
-        *(_by_event(*event, delta=delta, alpha=alpha) for event in events),
+        *(by_score(about, *pair, delta=delta, alpha=alpha) for about, pair in scores.items()),
+        *(by_event(*event, delta=delta, alpha=alpha) for event in events),
     )
 
 
@@ -277,44 +286,3 @@ def _closeness(squares: Array) -> Array:
 
 def _nearest(rows: Array, others: Array) -> Array:
     return np.concatenate([_squares(rows[part], others).min(axis=1) for part in _parts(len(rows), len(others))])
-
-
-def _by_event(family: str, about: str, members: Flags, others: Flags, *, delta: float, alpha: float) -> Attack:
-    """Guess that the one of a pair was released for which the event happened; pass if it is both or none."""
-    guesses, correct = int((members != others).sum()), int((members & ~others).sum())
-    shown = shown_epsilon(correct, guesses, pairs=len(members), delta=delta, alpha=alpha)
-    return Attack(family, about, len(members), int(members.sum()), int(others.sum()), guesses, correct, shown)
-
-
-def _by_score(about: str, members: Array, others: Array, *, delta: float, alpha: float) -> Attack:
-    """Guess that the one with the higher score was released, if the two scores differ enough."""
-    gaps, cut = members - others, max(1, round(_CHOOSING * len(members)))
-    gap = _enough(gaps[:cut], delta=delta, alpha=alpha)
-    guesses, correct = _counted(gaps[cut:], gap)
-    shown = shown_epsilon(correct, guesses, pairs=len(gaps) - cut, delta=delta, alpha=alpha)
-    line = np.quantile(others, 0.9, method="higher")
-    hits = int((members > line).sum()), int((others > line).sum())
-    return Attack("membership", about, len(members), *hits, guesses, correct, shown, _curve(members, others))
-
-
-def _enough(gaps: Array, *, delta: float, alpha: float) -> float:
-    """Return the gap from which on guesses would show most, if all pairs were like these."""
-    cuts = [float(np.quantile(np.abs(gaps), 1.0 - share)) for share in _GUESSED]
-    more = round(1.0 / _CHOOSING) - 1
-    counts = [[more * count for count in _counted(gaps, cut)] for cut in cuts]
-    shown = [shown_epsilon(c, g, pairs=more * len(gaps), delta=delta, alpha=alpha) for g, c in counts]
-    return cuts[int(np.argmax(shown))]
-
-
-def _counted(gaps: Array, enough: float) -> tuple[int, int]:
-    chosen = gaps[(np.abs(gaps) >= enough) & (gaps != 0.0)]
-    return len(chosen), int((chosen > 0.0).sum())
-
-
-def _curve(members: Array, others: Array) -> Curve:
-    ordered, cuts = np.sort(others), np.unique(np.concatenate([members, others]))
-    below = (np.searchsorted(ordered, members) + np.searchsorted(ordered, members, side="right")) / 2.0
-    true = 1.0 - np.searchsorted(np.sort(members), cuts) / len(members)
-    false = 1.0 - np.searchsorted(ordered, cuts) / len(others)
-    low, high = (float(true[false <= level + 1e-12].max(initial=0.0)) for level in (0.01, 0.1))
-    return Curve(float(below.mean()) / len(others), low, high, float(np.max(true - false, initial=0.0)))

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from smoothsynth.pipeline.release import Release
-    from smoothsynth.private.attack import Attack, Attacks
+    from smoothsynth.private.attack import Attacks
+    from smoothsynth.private.pairs import Attack
 
 
 MARK = "PRIVATE: computed from the private rows without noise; do not publish."
