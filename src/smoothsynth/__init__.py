@@ -31,6 +31,7 @@ from smoothsynth.pipeline.plan import Plan, plan
 from smoothsynth.pipeline.release import Receipt, Release
 from smoothsynth.pipeline.run import release
 from smoothsynth.pipeline.update import UpdateCost, update, update_cost
+from smoothsynth.report.attack import AttackReport, attack
 from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
 from smoothsynth.verification import Check, Verification, verify
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from smoothsynth.paper.theory import theory as theory
 
 __all__ = [
+    "AttackReport",
     "Boolean",
     "Budget",
     "BudgetError",
@@ -65,6 +67,7 @@ __all__ = [
     "Verification",
     "__version__",
     "adapters",
+    "attack",
     "federated",
     "load",
     "methods",
