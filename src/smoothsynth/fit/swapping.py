@@ -2,7 +2,7 @@
 
 Two rows swap their values of one column: columns stay what they are, value by value. With M_t the mean table t of the rows,
 T_t the released one and s_t the deviation of its noise, C the correlations of the rows, C* those that are wanted and s_c the
-deviation of their noise,
+deviations of their noise,
 
     minimise  sum over t of |M_t - T_t|^2 / s_t^2  +  sum over pairs of |C - C*|^2 / s_c^2
 
@@ -100,7 +100,7 @@ class Correlations:
 
     values: Array
     wanted: Array
-    deviation: float
+    deviations: Array
     groups: tuple[tuple[int, ...], ...]
 
 
@@ -204,8 +204,8 @@ class Swapping:
     def _sum(self) -> float:
         total = self._of_tables()
         if self._correlations is not None:
-            off = np.triu(self._found - self._correlations.wanted, 1)
-            total += float(np.sum(off**2)) / self._correlations.deviation**2
+            off = (self._found - self._correlations.wanted) / self._correlations.deviations
+            total += float(np.sum(np.triu(off, 1) ** 2))
         return total
 
     def _tabulate(self) -> None:
@@ -320,7 +320,7 @@ class _Pairs:
     others: NDArray[np.floating]
     lacking: NDArray[np.floating]
     group: list[int]
-    weight: float
+    weight: Array
     rows: int
 
     @classmethod
@@ -330,9 +330,10 @@ class _Pairs:
             raise AssertionError("no correlations are held")
         group, values = list(known.groups[column]), rows._values
         apart = values[:, :half] - np.roll(values[:, half : 2 * half], turn, axis=1)
-        lacking = (rows._found[group] - known.wanted[group]) * known.deviation**-2.0
-        lacking[:, group] = 0.0
-        return cls(-apart[group], apart, lacking.astype(np.float32), group, known.deviation**-2.0, rows.count)
+        weight = known.deviations[group] ** -2.0
+        weight[:, group] = 0.0
+        lacking = (rows._found[group] - known.wanted[group]) * weight
+        return cls(-apart[group], apart, lacking.astype(np.float32), group, weight, rows.count)
 
     def gain(self) -> Array:
         return np.asarray(np.sum(self.own * (self.lacking @ self.others), axis=0), dtype=np.float64)
@@ -345,7 +346,7 @@ class _Pairs:
 
     def along(self, which: Wholes) -> tuple[float, float]:
         moved = self.moved(which)
-        return -float(np.sum(self.lacking * moved)), self.weight * float(np.sum(moved**2))
+        return -float(np.sum(self.lacking * moved)), float(np.sum(self.weight * moved**2))
 
 
 def _exchange(values: NDArray[np.generic], one: Wholes, other: Wholes) -> None:

@@ -129,8 +129,8 @@ def hold_pairs(chosen: Array, columns: Marginals, cut: CutMoments) -> Array:
     return np.asarray(chosen @ min(found, key=lambda one: one[0])[1])
 
 
-def lacking_pairs(rows: Array, columns: Marginals, cut: CutMoments) -> Array:
-    """Return what rows lack in correlation of what was seen of pairs: what no copula could give them.
+def lacking_pairs(rows: Array, columns: Marginals, cut: CutMoments) -> tuple[Array, Array]:
+    """Return what rows lack in correlation of what was seen of pairs, and its noise: what no copula could give them.
 
     Where three columns crowd on one value each in the same rows, their correlations may be none of three normal scores.
     What is below the noise of a correlation is left as it is, or below twice that where a level of a category is one of the
@@ -144,9 +144,10 @@ def lacking_pairs(rows: Array, columns: Marginals, cut: CutMoments) -> Array:
     free[holes] = free[:, holes] = 0.0
     flat = np.full(len(seen), 1.0 / len(seen))
     lacking = cut.missing_correlation(cut.wanted(columns, seen, flat, free), seen, flat, free)
-    noise = np.full(lacking.shape, cut.pair_noise * cut.length(columns) ** 2)
-    noise[levels] = noise[:, levels] = _DOUBT * noise[0, 0]
-    return np.where(np.abs(lacking) > noise, lacking, 0.0)
+    noise = cut.correlation_noise(seen, flat)
+    doubt = np.ones(columns.count)
+    doubt[levels] = _DOUBT
+    return np.where(np.abs(lacking) > noise * np.maximum.outer(doubt, doubt), lacking, 0.0), noise
 
 
 def hold_whole_means(columns: Marginals, low: Sequence[NoisyMoments], cut: CutMoments) -> Marginals:

@@ -292,9 +292,18 @@ class CutMoments:
 
     def missing_correlation(self, wanted: Array, rows: Array, weights: Array, free: Array) -> Array:
         """Return what weighted rows lack in correlation to have this covariance through the transformation."""
+        covariance, scale = self._seen(rows, weights)
+        return np.asarray((wanted - covariance) * free / scale)
+
+    def correlation_noise(self, rows: Array, weights: Array) -> Array:
+        """Return the noise of each correlation of weighted rows: the less a column varies in cut rows, the more it has."""
+        return np.asarray(self.pair_noise / self._seen(rows, weights)[1])
+
+    def _seen(self, rows: Array, weights: Array) -> tuple[Array, Array]:
+        """Return the covariance of rows through the transformation, and the product of deviations for each pair."""
         _, squares, covariance = _moments(self.transformation.of(rows), weights)
-        variances = np.maximum(np.diag(covariance), 1e-3 * squares.mean())
-        return np.asarray((wanted - covariance) * free / np.sqrt(np.outer(variances, variances)))
+        spread = np.sqrt(np.maximum(np.diag(covariance), 1e-3 * squares.mean()))
+        return covariance, np.outer(spread, spread)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -197,8 +197,8 @@ def _correlations(
     spread = np.maximum(rows.std(axis=0), 1e-6)
     standard = ((rows - rows.mean(axis=0)) / spread).T
     found = standard @ standard.T / len(rows)
-    noise = cut.pair_noise * cut.length(columns) ** 2
-    return Correlations(standard, found + lacking_pairs(rows, columns, cut), noise, groups)
+    lacking, noise = lacking_pairs(rows, columns, cut)
+    return Correlations(standard, found + lacking, noise, groups)
 
 
 def spread_out(rows: Array, columns: Marginals, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251

@@ -70,8 +70,10 @@ def _choose(sums: SealedSums, measurement: Measurement, choice: TableSelection, 
         sampler = noise.pure_noisy_maxima(choice.count, sensitivity=sensitivity, epsilon=choice.epsilon)
     else:
         sampler = noise.noisy_maxima(choice.count, sensitivity=sensitivity, multiplier=choice.multiplier or 0.0)
-    # What noise alone adds to the distance of one cell: public.
-    allowance = math.sqrt(2.0 / math.pi) * measurement.charge().deviation
+    # What noise alone adds to the distance of one cell, the mean of |noise|: public.
+    allowance = (
+        math.sqrt(0.5) if choice.epsilon is not None else math.sqrt(2.0 / math.pi)
+    ) * measurement.charge().deviation
     ledger.charge(charge)
     chosen = _largest(sums, measurement, sampler, allowance=allowance)
     if chosen is None:

@@ -116,7 +116,7 @@ def test_correlations_that_rows_have_are_held():
     start = shuffled(real)
     start[:, 2] = np.clip(0.8 * start[:, 0] + 0.3 * rng.normal(size=ROWS), -1, 1)
     standard = ((start - start.mean(axis=0)) / start.std(axis=0)).T
-    held = Correlations(standard, standard @ standard.T / ROWS, 0.001, ((0,), (1,), (2,)))
+    held = Correlations(standard, standard @ standard.T / ROWS, np.full((3, 3), 0.001), ((0,), (1,), (2,)))
     made, *_ = fitted(real, start, [8, 8, 4], ((0, 1),), correlations=held)
     assert np.corrcoef(start.T)[0, 2] > 0.7
     np.testing.assert_allclose(np.corrcoef(made.T), np.corrcoef(start.T), atol=0.03)
@@ -128,7 +128,7 @@ def test_a_correlation_that_is_wanted_comes():
     standard = ((start - start.mean(axis=0)) / start.std(axis=0)).T
     wanted = standard @ standard.T / ROWS
     wanted[0, 2] = wanted[2, 0] = -0.4
-    held = Correlations(standard, wanted, 0.01, ((0,), (1,), (2,)))
+    held = Correlations(standard, wanted, np.full((3, 3), 0.01), ((0,), (1,), (2,)))
     made, *_ = fitted(start, start, [8, 8, 4], ((0, 1), (1, 2)), correlations=held, deviation=0.01)
     assert np.corrcoef(made.T)[0, 2] == pytest.approx(-0.4, abs=0.03)
 

@@ -258,7 +258,8 @@ def test_what_rows_lack_in_correlation_is_told_where_it_is_more_than_noise():
     cut = seen_cut(place(drawn, columns), columns, length, noise=0.02 / length**2)
     cut = replace(cut, believed=cut.covariance * free_pairs(columns))
     columns = replace(columns, groups=Groups(levels=((4,), (6,)), whole=(False, False), missing=((9, 8),)))
-    lacking = lacking_pairs(alone, columns, cut)
+    lacking, noise = lacking_pairs(alone, columns, cut)
+    assert noise[0, 1] == pytest.approx(0.02, rel=0.5)
     np.testing.assert_allclose(lacking, lacking.T, atol=1e-12)
     found = {(int(i), int(j)): lacking[i, j] for i, j in zip(*np.nonzero(np.triu(lacking)), strict=True)}
     assert set(found) == {(0, 1), (2, 3), (4, 5)}

@@ -1,0 +1,235 @@
+"""What each part of method="auto" brings, and what each of its constants moves (docs/notes/0019).
+
+    python -m benchmarks ablation [--parts [NAME ...]] [--constants [NAME ...]] [--only normal adult ...] [--rounds 2]
+                                  [--data DIR] [--output FILE]
+
+Each part is left out in turn, and each constant of methods/, model/ and fit/ is moved by 30 % either way; without
+--parts and --constants, all parts are. A figure is the geometric mean, over tables and measures, of the error over that of
+the method as it is; behind it, its standard error over tables. Both have the same tables and, as far as their plans are the
+same, the same noise. Measures: kernels of width 2 and 4, narrow kernels, ridge functions, polynomials, Wasserstein distance
+and correlations; of adult and bank what benchmarks/accuracy/learning.py has, and 1 - AUC. Lines are written to the file as
+soon as they are there. Study code: noise comes from a seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import re
+import sys
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+import smoothsynth as ss
+from benchmarks.accuracy import fading, kinds, learning
+from benchmarks.accuracy.metrics import Judge
+from benchmarks.accuracy.runs import there
+from smoothsynth.methods import adaptive_rounds, tables
+from smoothsynth.private import noise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Patch = tuple[Any, str, Any]
+
+EPSILON, DELTA, ROOMS = 1.0, 1e-6, ("methods", "model", "fit")
+MEASURES = ("rel_2", "rel_4", "narrow", "ridge", "polynomial", "w1", "corr")
+SIZES = {"normal": (20_000, 6), "ring": (2_000, 6), "curve": (4_000, 20), "skew": (2_000, 6), "zeros": (4_000, 6)}
+SIZES |= {"heavy": (800, 20), "spread": (2_000, 6)}
+MOVED = (0.7, 1.3)
+
+
+def same(first: Any, *_others: Any, **_named: Any) -> Any:
+    """Return the first argument: what a step that changes it does if it is left out."""
+    return first
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"smoothsynth.{name}")
+
+
+def _without_share(name: str) -> Patch:
+    whole = adaptive_rounds._shares
+
+    def fewer(*given: Any, **named: Any) -> dict[str, float]:
+        found = {key: share for key, share in whole(*given, **named).items() if key != name}
+        return {key: share / sum(found.values()) for key, share in found.items()}
+
+    return adaptive_rounds, "_shares", fewer
+
+
+def parts() -> dict[str, list[Patch]]:
+    """Return what is replaced to leave out each part."""
+    model, synthesis, clipped = _module("model.model"), _module("model.tables"), _module("model.clipped_moments")
+    uncut = lambda rows, columns, cut: (0.0, clipped.lacking_pairs(rows, columns, cut)[1])  # noqa: E731
+    return {
+        "spikes": [(adaptive_rounds, "spike_share", lambda *_, **__: 0.0)],
+        "ranks": [_without_share("ranks")],
+        "correlations": [_without_share("pairs")],
+        "row norms": [_without_share("lengths")],
+        "tables": [(adaptive_rounds, "plan_tables", lambda *_, **__: [])],
+        "tables of three": [(tables, "MOST_COLUMNS", {2: 200, 3: 0})],
+        "correlations held while swapping": [(synthesis, "_correlations", lambda *_: None)],
+        "what correlations lack": [(synthesis, "lacking_pairs", uncut)],
+        "hold_first": [(model, "hold_first", same)],
+        "hold_shares": [(model, "hold_shares", same)],
+        "hold_square": [(model, "hold_square", same)],
+        "hold_pairs": [(model, "hold_pairs", same)],
+        "hold_lengths": [(model, "hold_lengths", same)],
+        "hold_cut_moments": [
+            (model, "hold_cut_moments", lambda columns, correlation, *_, **__: (columns, correlation))
+        ],
+        "hold_whole_means": [(model, "hold_whole_means", same)],
+        "settle_spreads": [(model, "settle_spreads", same)],
+        "scale_to_lengths": [(model, "scale_to_lengths", same)],
+        "needed_stretch": [(model, "needed_stretch", lambda *_: model.Stretch())],
+    }
+
+
+def constants() -> dict[str, list[Patch]]:
+    """Return what moves each number of the rooms, by its module and name; whole numbers at least by 1."""
+    found = {}
+    for room in ROOMS:
+        for one in pkgutil.iter_modules(_module(room).__path__):
+            module = _module(f"{room}.{one.name}")
+            if one.name not in ("paper", "minimax", "grid", "linear_program", "candidates"):
+                found |= {
+                    f"{room}.{one.name}.{n} x {by}": _moved(n, v, by) for n, v in _numbers(module) for by in MOVED
+                }
+    return found
+
+
+def _numbers(module: Any) -> list[tuple[str, float]]:
+    names = [name for name in vars(module) if name.isupper() or name.strip("_").isupper()]
+    own = Path(module.__file__).read_text(encoding="utf-8")
+    numbers = [(name, vars(module)[name]) for name in names if re.search(rf"^(?:\w+, )*{name}\b.*=", own, re.MULTILINE)]
+    return [(name, value) for name, value in numbers if type(value) in (int, float)]
+
+
+def _moved(name: str, value: float, by: float) -> list[Patch]:
+    """Replace a constant wherever it was imported to."""
+    new = type(value)(round(value * by)) if isinstance(value, int) else value * by
+    if new == value:
+        new = value + (1 if by > 1 else -1)
+    held = [module for key, module in sys.modules.items() if key.startswith("smoothsynth.")]
+    return [(module, name, new) for module in held if vars(module).get(name) is value]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw noise from a seed."""
+    rng = np.random.default_rng(seed)
+
+    def gaussian(sigma: float) -> Callable[[list[int]], list[int]]:
+        return lambda sums: [s + int(z) for s, z in zip(sums, np.rint(rng.normal(0, sigma, len(sums))), strict=True)]
+
+    def maxima(count: int, scale: float) -> Callable[[list[int]], list[int]]:
+        return lambda given: np.argsort(-(np.array(given) + rng.gumbel(0.0, scale, len(given))))[:count].tolist()
+
+    with mock.patch.multiple(noise, _gaussian_sampler=gaussian, _maxima_sampler=maxima):
+        yield
+
+
+class Case:
+    """A table, and the errors of rows made of it."""
+
+    def __init__(
+        self, name: str, frame: pd.DataFrame, schema: ss.Schema, judge: Callable[[np.ndarray], Sequence[float]]
+    ) -> None:
+        self.name, self._frame, self._schema, self._judge = name, frame, schema, judge
+
+    def errors(self, seed: int) -> np.ndarray:
+        """Release the table and return the errors of its rows."""
+        with seeded(seed):
+            made = ss.release(self._frame, schema=self._schema, epsilon=EPSILON, delta=DELTA, seed=seed)
+        return np.maximum(np.array(self._judge(made.unit_rows()), dtype=float), 1e-6)
+
+
+def _kind(name: str) -> Case:
+    rows, columns = SIZES[name]
+    real = kinds.table_of(name, rows, columns, seed=0)
+    schema = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(columns)})
+    judge = Judge(real, queries=300, seed=0)
+    return Case(
+        name,
+        pd.DataFrame(real, columns=list(schema.names)),
+        schema,
+        lambda points: [judge(points).as_row()[measure] for measure in MEASURES],
+    )
+
+
+def _fading(name: str) -> Case:
+    rng = np.random.default_rng(1)
+    real = np.clip(fading.TABLES[name](10_000, rng), -1.0, 1.0)
+    judges = [fading.Kernels(real, columns=k, questions=200, rng=rng) for k in fading.ERRORS.values()]
+    frame = pd.DataFrame(real, columns=list(fading.SCHEMA.names))
+    return Case(name, frame, fading.SCHEMA, lambda points: [judge(points) for judge in judges])
+
+
+def _learning(folder: Path, name: str) -> Case:
+    private, task = learning.read(folder, name)
+    judge = learning.Judge(task)
+
+    def errors(points: np.ndarray) -> list[float]:
+        boosting, logistic, coefficients, _, subgroups, two_way = judge(points)
+        return [1.0 - boosting, 1.0 - logistic, coefficients, subgroups, two_way]
+
+    return Case(name, private, task.schema, errors)
+
+
+def cases(given: argparse.Namespace) -> list[Case]:
+    """Return the tables that were asked for."""
+    made: dict[str, Callable[[], Case]] = {name: lambda name=name: _kind(name) for name in SIZES}
+    made |= {name: lambda name=name: _fading(name) for name in fading.TABLES}
+    folder, names = there(given.data, [name for name in learning.TARGETS if not given.only or name in given.only])
+    made |= {name: lambda name=name: _learning(folder, name) for name in names}
+    return [make() for name, make in made.items() if not given.only or name in given.only]
+
+
+def tried(found: Sequence[Case], patches: Sequence[Patch], *, rounds: int) -> list[np.ndarray]:
+    """Return the mean errors of every case with some names replaced."""
+    with ExitStack() as stack:
+        for target, name, value in patches:
+            stack.enter_context(mock.patch.object(target, name, value))
+        return [np.mean([case.errors(seed) for seed in range(rounds)], axis=0) for case in found]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run all, and print a line for each as soon as it is there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="*", help="parts to leave out in turn [all]")
+    parser.add_argument("--constants", nargs="*", help="constants to move whose names hold one of these [all]")
+    parser.add_argument("--only", nargs="+", help="tables")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--data", help="folder with the data sets [SMOOTHSYNTH_DATA or ../shared/data]")
+    parser.add_argument("--output", type=Path, help="a file for the lines")
+    given = parser.parse_args(arguments)
+    asked: dict[str, list[Patch]] = {}
+    if given.parts is not None or given.constants is None:
+        asked |= {name: one for name, one in parts().items() if not given.parts or name in given.parts}
+    if given.constants is not None:
+        wanted = given.constants or [""]
+        asked |= {name: one for name, one in constants().items() if any(part in name for part in wanted)}
+    found, console = cases(given), Console(width=200)
+    base = tried(found, (), rounds=given.rounds)
+    shown = Table("left out or moved", "all", *(case.name for case in found))
+    for name, patches in asked.items():
+        logs = [
+            np.log(now / then).mean()
+            for now, then in zip(tried(found, patches, rounds=given.rounds), base, strict=True)
+        ]
+        error = np.std(logs, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else 0.0
+        line = [f"{np.exp(np.mean(logs)):.3f} +- {error:.3f}", *(f"{np.exp(one):.2f}" for one in logs)]
+        shown.add_row(name, *line)
+        if given.output is not None:
+            with given.output.open("a", encoding="utf-8") as file:
+                file.write(" | ".join([name, *line]) + "\n")
+    console.print(shown)
