@@ -26,6 +26,7 @@ from smoothsynth.errors import (
     SchemaError,
     SmoothsynthError,
 )
+from smoothsynth.pipeline.attack import AttackReport, attack
 from smoothsynth.pipeline.load import load
 from smoothsynth.pipeline.plan import Plan, plan
 from smoothsynth.pipeline.release import Receipt, Release
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from smoothsynth.paper.theory import theory as theory
 
 __all__ = [
+    "AttackReport",
     "Boolean",
     "Budget",
     "BudgetError",
@@ -65,6 +67,7 @@ __all__ = [
     "Verification",
     "__version__",
     "adapters",
+    "attack",
     "federated",
     "load",
     "methods",

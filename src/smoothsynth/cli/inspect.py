@@ -1,10 +1,14 @@
-"""The commands that look at a release: `verify`, `sql`, `answer`, `report`, and `audit`.
+"""The commands that look at a release: `verify`, `sql`, `answer`, `report`, `attack`, `sample`, and `audit`.
 
 The commands for whoever received a release: check it, and ask it in SQL.
 
 The command that asks a release: one question, one estimate.
 
 The command that draws the page of a release, and the owner's page that compares it with the private rows.
+
+The owner's command that attacks a release with the private rows.
+
+The command that draws more rows, or completes given ones.
 
 The command that tries to catch the mechanisms leaking.
 """
@@ -25,6 +29,8 @@ from smoothsynth.errors import ReleaseError
 from smoothsynth.pipeline.terminal import REFUTED, in_words, progress_bar, say, say_json, show, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow
     from rich.table import Table
 
@@ -240,6 +246,105 @@ def report(
     say(f"Wrote {output}." if comparison is None else f"Wrote {output}. It is NOT FOR RELEASE.")
 
 
+@in_words
+def attack(
+    data: Annotated[str, typer.Argument(help="The private table that was released.")],
+    folder: FolderArgument,
+    holdout: Annotated[
+        Optional[str],
+        typer.Option(help="Rows of the same population that were not released: without them little can be told."),
+    ] = None,
+    secret: Annotated[
+        Optional[list[str]],
+        typer.Option(help="A column that is guessed from all others; can be repeated [default: every column]."),
+    ] = None,
+    output: Annotated[
+        Optional[Path],
+        typer.Option("--output", "-o", help="A page (.html) or document (.json) to write, outside the release folder."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seeds which rows are looked at, if there are many.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack your own release with the private rows, and see what is found beside what epsilon allows.
+
+    For the owner only. Three attacks: who was in the table (membership), whose row occurs among the synthetic ones (exact
+    and near matches), and what the rows tell of a column from the others (attributes). Only what works better on released
+    rows than on the holdout is a leak; the rest is what the population tells. The report is PRIVATE: nothing in it is noisy,
+    nothing is charged, and only you can read the file. The exit code is 3 if an attack shows more than the promise allows.
+
+    Example:  **smoothsynth attack patients.csv out/ --holdout other-patients.csv**
+
+    Example:  **smoothsynth attack patients.csv out/ --holdout other-patients.csv --secret diagnosis -o attacks.html**
+    """
+    import json
+
+    from smoothsynth.pipeline.attack import attack as attack_release
+    from smoothsynth.pipeline.load import load
+    from smoothsynth.report.attack import as_terminal_tables, attack_page
+
+    if output is not None:
+        if output.suffix not in (".html", ".json"):
+            raise ReleaseError(
+                f"{output} must end with .html, for a page, or .json, for a document. Name another file."
+            )
+        _check_place(output, folder, force=force)
+    release = load(folder)
+    with progress_bar(quiet=as_json) as progress:
+        found = attack_release(data, release, holdout=holdout, secret=secret, seed=seed, progress=progress)
+    if output is not None:
+        document = json.dumps(found.as_dict(), indent=1) + "\n"
+        _write(output, attack_page(found) if output.suffix == ".html" else document, mode=0o600)
+    if as_json:
+        say_json(found.as_dict())
+    else:
+        show(*as_terminal_tables(found), width=120)
+    if output is not None and not as_json:
+        say(f"Wrote {output}. It is PRIVATE: do not publish it.")
+    if not found.passed:
+        say("Error: an attack shows more than the promise allows.", err=True)
+        raise typer.Exit(REFUTED)
+
+
+@in_words
+def sample(
+    folder: FolderArgument,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The rows to write, .csv or .parquet, outside the release folder.")
+    ],
+    rows: Annotated[Optional[int], typer.Option("--rows", "-n", min=1, help="How many rows to draw.")] = None,
+    given: Annotated[
+        Optional[Path],
+        typer.Option(help="Public or synthetic rows, .csv or .parquet: the columns they lack are filled in."),
+    ] = None,
+    seed: Annotated[Optional[int], typer.Option(help="Draws the same rows again.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Draw more rows from the model of a release, or complete given ones, at no cost.
+
+    Each given row stays as it is, in its place: its other columns are drawn given those that are there. An empty cell is a
+    missing value; a column that is not there is filled in. Never give private rows: what is filled in is synthetic, what
+    is given is not.
+
+    Example:  **smoothsynth sample out/ --rows 100000 -o more.parquet**
+
+    Example:  **smoothsynth sample out/ --given partial.csv -o whole.csv**
+    """
+    from smoothsynth.pipeline.given_rows import read_given
+    from smoothsynth.pipeline.load import load
+    from smoothsynth.pipeline.release import write_csv, write_rows
+
+    writers = {".csv": write_csv, ".parquet": write_rows}
+    if output.suffix not in writers:
+        raise ReleaseError(f"{output} must end with .csv or .parquet. Name another file.")
+    _check_place(output, folder, force=force)
+    release = load(folder)
+    frame = None if given is None else read_given(given, release.schema)
+    drawn = release.sample(rows, given=frame, seed=seed)
+    _put(output, lambda place: writers[output.suffix](drawn, place), mode=0o644)
+    say(f"Wrote {output}: {drawn.num_rows:,} rows x {drawn.num_columns} columns.")
+
+
 def _check_place(output: Path, folder: Path, *, force: bool) -> None:
     place = output.resolve()
     if folder.resolve() in place.parents or (place.parent / "receipt.json").is_file():
@@ -256,12 +361,17 @@ def _check_place(output: Path, folder: Path, *, force: bool) -> None:
 
 
 def _write(output: Path, text: str, *, mode: int) -> None:
+    """Write a text, whole or not at all."""
+    _put(output, lambda file: file.write(text.encode("utf-8")), mode=mode)
+
+
+def _put(output: Path, write: Callable[[Any], object], *, mode: int) -> None:
     """Write the file beside its place, readable by its owner only until it is whole."""
     try:
         handle, name = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.", suffix=".partial")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                write(file)
             Path(name).chmod(mode)
             Path(name).replace(output)
         except BaseException:

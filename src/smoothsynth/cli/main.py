@@ -12,7 +12,7 @@ import typer
 from smoothsynth._files import why_not_new, write_whole
 from smoothsynth._runtime import VERSION
 from smoothsynth.cli.federated import federated, update
-from smoothsynth.cli.inspect import answer, audit, report, sql, verify
+from smoothsynth.cli.inspect import answer, attack, audit, report, sample, sql, verify
 from smoothsynth.cli.ledger import ledger as ledger_commands
 from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.pipeline.terminal import EXIT_CODES, in_words, never_fail_to_encode, progress_bar, say, say_json, show
@@ -36,6 +36,8 @@ app = typer.Typer(
 app.command()(audit)
 app.command()(answer)
 app.command()(report)
+app.command()(attack)
+app.command()(sample)
 app.command()(verify)
 app.command()(sql)
 app.add_typer(ledger_commands, name="ledger")

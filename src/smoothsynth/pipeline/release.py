@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsynth._files import write_whole
 from smoothsynth._runtime import VERSION
 from smoothsynth.accounting.charges import Budget, Charge, compose
-from smoothsynth.errors import ReleaseError
+from smoothsynth.errors import PlanError, ReleaseError
 from smoothsynth.queries.measurement import MOST_ROWS, NoisyMoments
 from smoothsynth.schema import Schema
 
@@ -231,12 +231,28 @@ class Release:
         return regress(self, target, on=on, confidence=confidence)
 
     def sample(
-        self, rows: int, *, where: Mapping[str, Any] | Callable[[Any], Any] | None = None, seed: int | None = None
+        self,
+        rows: int | None = None,
+        *,
+        where: Mapping[str, Any] | Callable[[Any], Any] | None = None,
+        given: Any = None,
+        seed: int | None = None,
     ) -> pyarrow.Table:
-        """Draw more rows from the model of the release, or such as fit: `where={"sex": "f", "age": (50, 60)}`."""
-        from smoothsynth.pipeline.sample import sample
+        """Draw more rows from the model of the release, or such as fit: `where={"sex": "f", "age": (50, 60)}`.
 
-        return sample(self, rows, where=where, seed=seed)
+        `given=frame` completes rows instead: columns that a frame of public or synthetic rows lacks are filled in.
+        """
+        from smoothsynth.pipeline.sample import complete, sample
+
+        if given is None:
+            if rows is None:
+                raise PlanError(
+                    "Say how many rows, as in release.sample(1000), or give rows to complete, as given=frame."
+                )
+            return sample(self, rows, where=where, seed=seed)
+        if rows is not None or where is not None:
+            raise PlanError("Given rows are completed as they are: leave out the number of rows, and `where`.")
+        return complete(self, given, seed=seed)
 
     def sql(self, query: str) -> pyarrow.Table:
         """Answer one SELECT over the table `synthetic` on DuckDB; `sum(weight())` counts in private rows."""

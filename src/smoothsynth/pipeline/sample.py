@@ -1,4 +1,4 @@
-"""More rows of a release, all or those that fit a condition: the model learns again from the released moments.
+"""More rows of a release, such as fit a condition, or given rows completed: the model learns again from released moments.
 
 Nothing private is touched and nothing is spent: anyone who has the release can draw.
 """
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 _FEWEST_DRAWN, _PATIENCE, _MOST_DRAWN = 4_096, 50_000, 4_000_000
+# Rows that are drawn to complete given ones from: twice as many as those, within these limits.
+_FEWEST_DONORS, _MOST_DONORS = 20_000, 50_000
 # The last few releases drawn from, with their models: releases are held, so an identity is not used again.
 _MOST_KEPT = 4
 _kept: dict[int, tuple[Release, Model]] = {}
@@ -61,6 +63,29 @@ def sample(release: Release, rows: int, *, where: Condition | None = None, seed:
         found.append(table.filter(pa.array(_fits(table, where, release.schema.names))))
         have, drawn = have + found[-1].num_rows, drawn + wanted
     return pa.concat_tables(found).slice(0, rows)
+
+
+def complete(release: Release, frame: Any, *, seed: int | None = None) -> pa.Table:
+    """Fill in the columns that a frame of public or synthetic rows lacks, from the model of a release.
+
+    Each row stays as it is, in its place; what it lacks is drawn given what it has. A null in a column that is there is a
+    missing value. Constraints hold between given and filled columns, or the rows where they cannot are named.
+    """
+    from smoothsynth.pipeline.given_rows import given_rows
+    from smoothsynth.pipeline.partial_rows import completed
+
+    given, randomness = given_rows(frame, release.schema), generator(seed)
+    if given.num_rows > _MOST_DRAWN:
+        raise PlanError(f"At most {_MOST_DRAWN:,} rows can be given at once; there are {given.num_rows:,}.")
+    count = min(_MOST_DONORS, max(_FEWEST_DONORS, 2 * given.num_rows))
+    donors = _drawn(release, _model_of(release), count, randomness)
+    return completed(given, donors, release.schema, generator=randomness)
+
+
+def chooser(seed: int | None) -> Callable[[int, int], NDArray[np.intp]]:
+    """Return a function of n and k that picks k of n rows, in random order; of the rows it knows their number only."""
+    randomness = generator(seed)
+    return lambda rows, count: np.asarray(randomness.choice(rows, count, replace=False), dtype=np.intp)
 
 
 def _model_of(release: Release) -> Model:

@@ -81,7 +81,7 @@ P = ParamSpec("P")
 FAILED, REFUTED, INTERRUPTED = 1, 3, 130
 EXIT_CODES = (
     "Exit codes: 0 done; 1 could not be done, for the reason on standard error; 2 the command line is wrong; "
-    "3 refuted (verify, audit); 130 interrupted."
+    "3 refuted (verify, audit, attack); 130 interrupted."
 )
 
 

@@ -409,19 +409,19 @@ _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 def render(contents: Contents, comparison: Comparison | None = None) -> str:
     """Return the page; with a comparison it is the owner's variant, marked NOT FOR RELEASE everywhere."""
-    style = _asset("page.css")
-    script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
+    style = asset("page.css")
+    script = '(() => {\n"use strict";\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n"
     slots = {
         **texts(contents, comparison),
         "version": escape(VERSION),
         "style": style,
-        "style_hash": _hash(style),
+        "style_hash": source_hash(style),
         "script": script,
-        "script_hash": _hash(script),
+        "script_hash": source_hash(script),
         "data": as_script_data(_data(contents, comparison)),
     }
     # One pass: what is put in is never looked at again.
-    return _SLOT.sub(lambda slot: slots[slot[1]], _asset("page.html"))
+    return _SLOT.sub(lambda slot: slots[slot[1]], asset("page.html"))
 
 
 def _data(contents: Contents, comparison: Comparison | None) -> dict[str, Any]:
@@ -443,9 +443,11 @@ def _half(matrix: Any) -> list[float]:
     return [float(f"{matrix[i, j]:.5g}") for i in range(len(matrix)) for j in range(i)]
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file of the page."""
     return (resources.files("smoothsynth.report") / "page" / name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def source_hash(text: str) -> str:
+    """Return the hash by which a policy lets a style or script in."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -1,0 +1,133 @@
+"""Rows that somebody gives, public or synthetic, to be completed: read and held against the schema of a release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothsynth.errors import DataError, SchemaError
+from smoothsynth.schema import Category, Number, unknown_column
+from smoothsynth.schema.cells import is_text
+from smoothsynth.schema.encoding import outside
+from smoothsynth.schema.valued import plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from smoothsynth.schema import Column, Measure, Schema
+
+    Array = NDArray[np.float64]
+
+
+def given_rows(frame: Any, schema: Schema) -> pa.Table:
+    """Return the given columns in the types of a release; what no row of a release can hold is refused.
+
+    `frame` is a pandas frame, or anything else that Arrow reads. An absent column is to be filled in; a null in a column that
+    is there is a missing value, and stays one.
+    """
+    import pyarrow as pa
+
+    table = _arrow(frame)
+    if not table.num_rows or not table.num_columns:
+        raise DataError("The given rows must have at least one row and one column of the schema; there are none.")
+    for name in table.column_names:
+        if name not in schema.names:
+            raise SchemaError(
+                f"{unknown_column(name, schema.names)} Leave out of the given rows what is not in the schema."
+            )
+    if len(set(table.column_names)) < table.num_columns:
+        raise DataError("The given rows have a column twice. Give each column once.")
+    ordered = [name for name in schema.names if name in table.column_names]
+    return pa.table({name: _checked(name, table[name], schema.columns[name]) for name in ordered})
+
+
+def read_given(path: Path, schema: Schema) -> pa.Table:
+    """Read given rows from a CSV or Parquet file; cells of a CSV file are text, and an empty one is missing."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    try:
+        if path.suffix == ".parquet":
+            return parquet.read_table(path)
+        texts = csv.ConvertOptions(
+            column_types=dict.fromkeys(schema.names, pa.string()), null_values=[""], strings_can_be_null=True
+        )
+        return csv.read_csv(path, convert_options=texts)
+    except (OSError, pa.ArrowException):
+        raise DataError(
+            f"{path} cannot be read as given rows. Name a .csv file with a line of names, or .parquet."
+        ) from None
+
+
+def _arrow(frame: Any) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        if type(frame).__module__.partition(".")[0] == "pandas":
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        return pa.table(frame)
+    except (TypeError, ValueError, pa.ArrowException):
+        raise DataError(
+            f"The given rows must be a frame of pandas, polars or Arrow; a {type(frame).__name__} cannot be read as one."
+        ) from None
+
+
+def _checked(name: str, cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    try:
+        read = _read(cells, column)
+    except pa.ArrowException:
+        read = None
+    if read is None or read.null_count > cells.null_count + _nans(cells):
+        raise DataError(
+            f"Column {name!r} of the given rows must hold what a release has there, {column.arrow_type()}; it holds "
+            f"{cells.type}, or cells that cannot be read as that."
+        )
+    wrong = outside(column, read)
+    if wrong:
+        allowed = "one of its levels" if isinstance(column, Category) else "within its bounds"
+        raise DataError(
+            f"{wrong:,} cells of column {name!r} of the given rows are not {allowed}"
+            f"{'' if column.nullable else ', or are missing, which this column never is'}. Correct or leave out these rows."
+        )
+    return read
+
+
+def _read(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Return cells in the type of a release, nulls for what is missing; text is read as in a CSV file."""
+    import pyarrow as pa
+
+    if isinstance(column, Category) or not (is_text(cells.type) or isinstance(column, Number)):
+        return cells.cast(column.arrow_type())
+    return pa.chunked_array([cells_of(column, plain(cells, column.kind))])
+
+
+def _nans(cells: pa.ChunkedArray) -> int:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    return int(compute.sum(compute.is_nan(cells)).as_py() or 0) if pa.types.is_floating(cells.type) else 0
+
+
+def cells_of(column: Measure, numbers: Array) -> pa.Array:
+    """Return numbers, NaN where one is missing, as cells of a release."""
+    import pyarrow as pa
+
+    absent = np.isnan(numbers)
+    return pa.array(_in_own_type(column.kind, np.where(absent, 0.0, numbers)), mask=absent).cast(column.arrow_type())
+
+
+def _in_own_type(kind: str, numbers: Array) -> NDArray[Any]:
+    if kind == "number":
+        return numbers
+    whole = np.rint(numbers).astype(np.int64)
+    if kind == "datetime":
+        return (whole * 1_000_000).astype("datetime64[us]")
+    if kind == "date":
+        return whole.astype("datetime64[D]")
+    return whole > 0 if kind == "boolean" else whole
