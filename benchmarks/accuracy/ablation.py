@@ -59,8 +59,8 @@ def _module(name: str) -> Any:
 def _without_share(name: str) -> Patch:
     whole = adaptive_rounds._shares
 
-    def fewer(*given: Any) -> dict[str, float]:
-        found = {key: share for key, share in whole(*given).items() if key != name}
+    def fewer(*given: Any, **named: Any) -> dict[str, float]:
+        found = {key: share for key, share in whole(*given, **named).items() if key != name}
         return {key: share / sum(found.values()) for key, share in found.items()}
 
     return adaptive_rounds, "_shares", fewer

@@ -1,21 +1,26 @@
 """How often an interval holds the private answer, and how wide it is beside the error.
 
-    python -m benchmarks coverage [--data DIR] [--only wdbc ctg pks crm gaussian mixture steps ring skewed mixed]
-                                  [--rounds 20] [--queries 1000] [--confidence 0.95] [--quick] [--all]
+    python -m benchmarks coverage [--data DIR] [--only wdbc ctg pks crm gaussian mixture steps ring skewed mixed adult]
+                                  [--rounds 20] [--queries 1000] [--confidence 0.95] [--quick] [--all] [--budgets 1]
 
 Smooth questions on one to three columns: Gaussian kernels of width 0.25, 0.5 and 1 of the unit cube's half side, tanh
 ridges, polynomials of degree up to 3. A release is asked a tenth of them, each question two releases (all of them with
 --all). Counts in rectangles and correlations are listed on lines of their own. The constants of answer/model_interval.py were
 chosen on the four data sets and with `mixture`, `gaussian`, `steps` and `ring` in sight; `skewed` was not looked at.
 `mixed` is the table of accuracy/mixed.py: shares of levels and of missing values, functions of a column with missing
-values, group means, and functions of a category with one or two numbers; no constant was changed for it.
+values, group means, shares of two levels together, and functions of a category with one or two numbers; no constant was
+changed for it. `adult` is a part of that table: shares of one level and of two together, most of them rare.
+
+Questions to one release share its noise and fail together: the standard error is that of a mean over releases, and the last
+column is the lowest coverage of one release.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +35,8 @@ from smoothsynth.answer.language import parse
 from smoothsynth.paper.reproduction import available, data_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
 
 REAL = ("wdbc", "ctg", "pks", "crm")
 MIXED, MIXED_ROWS = "mixed", 5_000
+ADULT, ADULT_ROWS = "adult", 8_000
 BUDGETS = ((1.0, 1e-10), (1.0, 0.0), (4.0, 1e-6))
 WIDTHS = (0.25, 0.5, 1.0)
 COUNTS, CORRELATIONS = 12, 8
@@ -56,11 +63,12 @@ class Private:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """One question and what became of it: the kind, the private answer and the estimate."""
+    """One question and what became of it: the kind, the private answer, the estimate and the number of the release."""
 
     kind: str
     truth: float
     estimate: ss.Estimate
+    release: int = 0
 
     @property
     def covered(self) -> bool:
@@ -100,8 +108,8 @@ def _steps(rng: np.random.Generator) -> Points:
 
 def _ring(rng: np.random.Generator) -> Points:
     angle = rng.uniform(0, 2 * np.pi, 10_000)
-    mean_interval = 0.6 * np.column_stack([np.cos(angle), np.sin(angle), np.cos(2 * angle)])
-    return np.column_stack([mean_interval, 0.3 * rng.normal(size=(10_000, 2))]) + 0.08 * rng.normal(size=(10_000, 5))
+    curve = 0.6 * np.column_stack([np.cos(angle), np.sin(angle), np.cos(2 * angle)])
+    return np.column_stack([curve, 0.3 * rng.normal(size=(10_000, 2))]) + 0.08 * rng.normal(size=(10_000, 5))
 
 
 def _skewed(rng: np.random.Generator) -> Points:
@@ -190,6 +198,30 @@ def ask_share(release: ss.Release, private: Private, rng: np.random.Generator, c
     return Asking("share", float(np.mean(truth)), release.answer(text, confidence=confidence))
 
 
+def ask_level(release: ss.Release, private: Private, rng: np.random.Generator, confidence: float) -> Asking:
+    """Ask for the share of one level of some category."""
+    return _ask_levels("share", release, private, _some_levels(private, rng, 1), confidence)
+
+
+def ask_two_levels(release: ss.Release, private: Private, rng: np.random.Generator, confidence: float) -> Asking:
+    """Ask for the share of the rows that have a level of one category and a level of another."""
+    return _ask_levels("two levels", release, private, _some_levels(private, rng, 2), confidence)
+
+
+def _some_levels(private: Private, rng: np.random.Generator, count: int) -> dict[str, str]:
+    columns = private.schema.columns
+    names = rng.choice([name for name in columns if isinstance(columns[name], ss.Category)], count, replace=False)
+    return {str(name): str(rng.choice(list(columns[name].levels))) for name in names}
+
+
+def _ask_levels(
+    kind: str, release: ss.Release, private: Private, levels: Mapping[str, str], confidence: float
+) -> Asking:
+    truth = np.mean(np.all([private.columns[name] == level for name, level in levels.items()], axis=0))
+    text = " and ".join(f"\"{name}\" = '{level}'" for name, level in levels.items())
+    return Asking(kind, float(truth), release.answer(f"avg({text})", confidence=confidence))
+
+
 def ask_group(release: ss.Release, private: Private, rng: np.random.Generator, confidence: float) -> Asking | None:
     """Ask for the mean of a number in a group, if there are synthetic rows of it."""
     name, number = str(rng.choice(list(CATEGORIES))), str(rng.choice(list(NUMBERS)))
@@ -241,7 +273,8 @@ def _in_cube(table: Mapping[str, Points], names: Sequence[str]) -> Points:
     return np.stack(columns, axis=1)
 
 
-OF_MIXED = (ask_share, ask_group, ask_missing, ask_several)
+OF_MIXED = (ask_share, ask_group, ask_missing, ask_several, ask_two_levels)
+OF_TABLES = {MIXED: OF_MIXED, ADULT: (ask_level, ask_two_levels)}
 
 
 def _plain(number: float) -> str:
@@ -258,15 +291,25 @@ def run(
         epsilon, delta = budget
         release = ss.release(_table(private), schema=private.schema, epsilon=epsilon, delta=delta, seed=number)
         mine = range(number % share, queries, share)
-        if private.name == MIXED:
-            askings = [OF_MIXED[q % len(OF_MIXED)](release, private, _numbered(private, q), confidence) for q in mine]
-            found += [a for a in askings if a]
-            continue
-        found += [ask_smooth(release, private, _numbered(private, q), confidence) for q in mine]
-        rng, few = _numbered(private, queries + number), min(len(mine), COUNTS)
-        found += [ask_count(release, private, rng, confidence) for _ in range(few)]
-        found += [a for _ in range(min(few, CORRELATIONS)) if (a := ask_correlation(release, private, rng, confidence))]
+        askings = _ask_all(release, private, number, mine, queries=queries, confidence=confidence)
+        found += [replace(asking, release=number) for asking in askings if asking]
     return found
+
+
+def _ask_all(
+    release: ss.Release, private: Private, number: int, mine: range, *, queries: int, confidence: float
+) -> Iterator[Asking | None]:
+    """Ask one release its questions, each of a kind that its table has."""
+    kinds = OF_TABLES.get(private.name, (ask_smooth,))
+    for place, q in enumerate(mine):
+        yield kinds[place % len(kinds)](release, private, _numbered(private, q), confidence)
+    if private.name in OF_TABLES:
+        return
+    rng, few = _numbered(private, queries + number), min(len(mine), COUNTS)
+    for _ in range(few):
+        yield ask_count(release, private, rng, confidence)
+    for _ in range(min(few, CORRELATIONS)):
+        yield ask_correlation(release, private, rng, confidence)
 
 
 def _numbered(private: Private, number: int) -> np.random.Generator:
@@ -275,13 +318,19 @@ def _numbered(private: Private, number: int) -> np.random.Generator:
 
 
 def line_of(askings: Sequence[Asking]) -> dict[str, float]:
-    """Return the figures of some questions: coverage, the two medians and their ratio."""
+    """Return the figures of some questions: coverage and its standard error, the two medians and their ratio."""
+    releases = [[a for a in askings if a.release == number] for number in {a.release for a in askings}]
+    coverage = float(np.mean([a.covered for a in askings]))
+    # Sums of what is above or below the mean, release by release: a cluster-robust standard error.
+    sums = [sum(a.covered - coverage for a in own) for own in releases]
     halves = np.array([a.estimate.half_width for a in askings])
     errors = np.array([a.error for a in askings])
     worst_case = np.mean([a.estimate.unseen_is == "bounded" for a in askings])
     middle = float(np.median(errors))
     return {
-        "coverage": float(np.mean([a.covered for a in askings])),
+        "coverage": coverage,
+        "standard_error": math.sqrt(sum(one**2 for one in sums)) / len(askings),
+        "lowest": min(float(np.mean([a.covered for a in own])) for own in releases),
         "half_width": float(np.median(halves)),
         "error": middle,
         "ratio": float(np.median(halves)) / middle if middle else np.inf,
@@ -300,9 +349,11 @@ def _privates(condition: argparse.Namespace) -> list[Private]:
     real, missing = available(data_folder(condition.data), tuple(n for n in names if n in REAL))
     for name in missing:
         print(f"skipped: {name} is not in {data_folder(condition.data)}")
-    made = [made_up(n, np.random.default_rng(11)) for n in names if n not in (*REAL, MIXED)]
+    made = [made_up(n, np.random.default_rng(11)) for n in names if n not in (*REAL, *OF_TABLES)]
     if MIXED in names:
         made.append(mixed(np.random.default_rng(11)))
+    if ADULT in names and (data_folder(condition.data) / "adult.toml").is_file():
+        made.append(adult(data_folder(condition.data), np.random.default_rng(11)))
     return [Private(d.name, d.schema, d.schema.from_unit(d.points)) for d in real] + made
 
 
@@ -311,16 +362,25 @@ def mixed(rng: np.random.Generator) -> Private:
     return Private(MIXED, SCHEMA, people(MIXED_ROWS, rng))
 
 
+def adult(folder: Path, rng: np.random.Generator) -> Private:
+    """Return some rows of `adult`."""
+    import pandas as pd
+
+    rows = pd.read_csv(folder / "adult.csv.gz").sample(ADULT_ROWS, random_state=rng)
+    return Private(ADULT, ss.Schema.load(folder / "adult.toml"), {name: rows[name].to_numpy() for name in rows})
+
+
 def main() -> None:
     """Parse, run, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with the data sets [SMOOTHSYNTH_DATA or ../shared/data]")
-    parser.add_argument("--only", nargs="+", default=[*REAL, *MADE_UP, MIXED])
+    parser.add_argument("--only", nargs="+", default=[*REAL, *MADE_UP, *OF_TABLES])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--confidence", type=float, default=0.95)
     parser.add_argument("--quick", action="store_true", help="4 rounds, 400 questions")
     parser.add_argument("--all", action="store_true", help="ask every release every question")
+    parser.add_argument("--budgets", type=int, nargs="+", default=[*range(len(BUDGETS))], help="by their places")
     condition = parser.parse_args()
     if condition.quick:
         condition.rounds, condition.queries = 4, 400
@@ -335,9 +395,11 @@ def main() -> None:
         "median error",
         "ratio",
         "bounded",
+        "standard error",
+        "lowest release",
     )
     for private in _privates(condition):
-        for budget in BUDGETS:
+        for budget in (BUDGETS[place] for place in condition.budgets):
             started = time.perf_counter()
             found = run(
                 private,
@@ -352,7 +414,8 @@ def main() -> None:
                 line = line_of(query)
                 row = (
                     private.name, f"{budget[0]:g}, {budget[1]:g}", kind, str(len(query)), f"{line['coverage']:.3f}",
-                    f"{line['half_width']:.5f}", f"{line['error']:.5f}", f"{line['ratio']:.2f}", f"{line['worst_case']:.2f}",
+                    f"{line['half_width']:.5f}", f"{line['error']:.5f}", f"{line['ratio']:.2f}", f"{line['bounded']:.2f}",
+                    f"{line['standard_error']:.3f}", f"{line['lowest']:.2f}",
                 )  # fmt: skip
                 table.add_row(*row)
                 print(*row, f"{time.perf_counter() - started:.0f} s", sep="  ", flush=True)

@@ -26,12 +26,12 @@ from smoothsynth.errors import (
     SchemaError,
     SmoothsynthError,
 )
+from smoothsynth.pipeline.attack import AttackReport, attack
 from smoothsynth.pipeline.load import load
 from smoothsynth.pipeline.plan import Plan, plan
 from smoothsynth.pipeline.release import Receipt, Release
 from smoothsynth.pipeline.run import release
 from smoothsynth.pipeline.update import UpdateCost, update, update_cost
-from smoothsynth.report.attack import AttackReport, attack
 from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, Schema
 from smoothsynth.verification import Check, Verification, verify
 

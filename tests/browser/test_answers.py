@@ -1,5 +1,6 @@
 """The page and the library give the same answers."""
 
+import numpy as np
 import pytest
 
 import smoothsynth as ss
@@ -54,6 +55,28 @@ def test_answers_are_those_of_the_library(visit, folders, kind):
         size = max(abs(expected.low), abs(expected.high))
         assert low == pytest.approx(expected.low, rel=1e-6, abs=1e-6 * size), expression
         assert high == pytest.approx(expected.high, rel=1e-6, abs=1e-6 * size), expression
+
+
+def test_tables_of_three_columns_are_weighed_whole_and_summed_up_to_two(visit, people, tmp_path):
+    some = people[["age", "visits", "dose (mg)"]].assign(paid=np.where(people["age"] < 45, 0.0, people["income"]))
+    bounds = {"age": (0, 120), "dose (mg)": (0, 12), "paid": (0, 4e5)}
+    schema = ss.Schema({"visits": ss.Integer(0, 20), **{name: ss.Number(*ends) for name, ends in bounds.items()}})
+    method = ss.methods.Adaptive(workload=[["age", "visits", "paid"]])
+    release = ss.release(some, schema=schema, epsilon=8.0, delta=1e-6, seed=7, method=method)
+    tables = [m.measurement.family for m in release.moments if m.measurement.family.name == "soft tables"]
+    assert 3 in [family.order for family in tables]
+    assert any(column.atoms for family in tables for column in family.columns)
+    release.write(tmp_path / "made")
+    opened = visit(tmp_path / "made" / "report.html")
+    for expression in (
+        "avg(exp(-power((age - 50) / 10, 2) - power((paid - 3e4) / 3e4, 2)))",
+        "avg(exp(-power((age - 50) / 10, 2) - power((paid - 3e4) / 3e4, 2) - power((visits - 2) / 3, 2)))",
+        "avg(paid)",
+    ):
+        expected = release.answer(expression)
+        assert opened.ask(expression) == pytest.approx((expected.value, expected.low, expected.high), rel=1e-6), (
+            expression
+        )
 
 
 def test_what_the_library_refuses_the_page_refuses_in_words(visit, folders):

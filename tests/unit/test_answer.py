@@ -9,13 +9,12 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.answer.columns import chebyshev_coefficients, rough_column
-from smoothsynth.answer.evidence import Evidence, Round, TransformedFactors, evidence_of, feature_values, joint_misfit
+from smoothsynth.answer.evidence import Evidence, Round, evidence_of, joint_misfit
 from smoothsynth.answer.model_interval import basis_of, components_of, heavy_quantile, orthonormal, quantile
 from smoothsynth.answer.worst_case_interval import worst_case
-from smoothsynth.queries.bases import Chebyshev, term_feature
+from smoothsynth.queries.bases import Chebyshev, feature_values, term_feature
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
-from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.queries.transformation import Transformation
 
 
@@ -144,17 +143,14 @@ def test_orthonormal_functions():
 def test_features_are_those_that_were_measured(release):
     points = release.unit_rows()[:50]
     for noisy in release.moments:
-        if isinstance(noisy.features, Cells):
-            assert not Round.of(noisy).features, "tables are compared as tables"
-            continue
-        transformation = noisy.measurement.transformation
-        seen = points if transformation is None else transformation.of(points)
-        tables = [noisy.measurement.family.basis.factors(seen)]
-        if transformation is not None and transformation.family.alone:
-            tables.append(TransformedFactors(points, transformation))
-        for table in tables:
-            ours = np.stack([feature_values(f, table) for f in Round.of(noisy).features], axis=1)
-            np.testing.assert_allclose(ours, noisy.measurement.evaluate(points), atol=1e-9)
+        expected, family = noisy.measurement.evaluate(points), noisy.measurement.family
+        seen = family.basis.factors(noisy.measurement.seen(points))
+        for factors in (seen, noisy.measurement.factors(points)):
+            ours = np.stack([feature_values(f, factors) for f in noisy.features], axis=1)
+            np.testing.assert_allclose(ours, expected, atol=1e-9)
+        for block, *_ in family.blocks(noisy.features, points.shape[1]):
+            means = family.means(noisy.measurement.factors(points), block)
+            np.testing.assert_allclose(means, expected[:, block.places[:, 0]].mean(axis=0), atol=1e-9)
     x = np.linspace(-1, 1, 21)
     table = Chebyshev().factors(x[:, None])
     np.testing.assert_allclose(table.of(0, 7), np.cos(7 * np.arccos(x)), atol=1e-12)
@@ -276,7 +272,7 @@ def test_surprise_about_lengths_does_not_fade_with_the_number_of_cosines(count):
     """Clusters show in the first cosines: a mean over 32 of them made intervals too narrow there."""
     features = tuple(term_feature((0, k)) for k in range(1, count + 1))
     measurement = Measurement("lengths", features, "cube", 1.0, transformation=Transformation.straight(1, RowNorms()))
-    stage = Round.of(NoisyMoments(measurement, 1000, (0,) * count))
+    stage = Round.of(NoisyMoments(measurement, 1000, (0,) * count), 1)
     clustered = replace(stage, values=np.where(np.arange(count) < 4, 0.2, 0.0), deviations=np.zeros(count))
     assert joint_misfit([clustered]) == pytest.approx(0.2 * np.sqrt(2.0))
     assert joint_misfit([replace(clustered, deviations=np.full(count, 0.2))]) == 0.0

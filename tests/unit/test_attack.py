@@ -26,7 +26,8 @@ from smoothsynth.accounting.guessing import (
 )
 from smoothsynth.audit.case import proportion_at_least
 from smoothsynth.cli.main import app
-from smoothsynth.report.attack import BEYOND, MARK, NOTHING, attack_page
+from smoothsynth.pipeline.attack import BEYOND, MARK, NOTHING
+from smoothsynth.report.attack import attack_page
 
 SCHEMA = ss.Schema(
     {

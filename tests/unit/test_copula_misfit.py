@@ -108,7 +108,8 @@ def test_pairs_without_misfit_have_narrower_intervals_for_it(release, monkeypatc
     question, columns = QUESTIONS["bent and one"], ["bent", "one"]
     told = release.answer(question, columns=columns)
     monkeypatch.setattr("smoothsynth.answer.evidence.pair_misfits", lambda *_: {})
-    assert told.half_width < 0.7 * replace(release).answer(question, columns=columns).half_width
+    # The table itself says most; its misfit says how far to believe in what is finer than its cells.
+    assert told.half_width < 0.9 * replace(release).answer(question, columns=columns).half_width
 
 
 def test_intervals_of_one_column_do_not_change(release, without):

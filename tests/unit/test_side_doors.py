@@ -141,6 +141,31 @@ def test_no_command_shows_a_row(name, kind, private, schema_file, tmp_path, capl
     check(result, tmp_path, caplog, but={private, data})
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_attacks_show_shares_and_no_row(kind, private, schema_file, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    data, folder, others = as_kind(private, kind), tmp_path / "out", tmp_path / "others.csv"
+    assert run("release", data, "-s", schema_file, "-e", 1, "-o", folder).exit_code == 0
+    others.write_text(HEAD + "".join(f"{20 + i},{100 * i},2,{NOTE}\n" for i in range(60)))
+    for more in ([], ["--holdout", others], ["--holdout", others, "--json"], ["--holdout", data]):
+        result = run("attack", data, folder, *more, "-o", tmp_path / f"report{len(more)}.html", "--force")
+        assert result.exit_code in (0, 1, 3), result.output
+        assert "Error" not in said(result) or more[-1:] == [data] or result.exit_code == 3, said(result)
+        check(result, tmp_path, caplog, but={private, data, others})
+
+
+@pytest.mark.parametrize("name", ["other-names.csv", "cut.csv.gz", "not.parquet", "bytes.parquet", "lists.parquet"])
+def test_no_error_of_an_attack_shows_a_row(name, private, schema_file, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    assert run("release", private, "-s", schema_file, "-e", 1, "-o", tmp_path / "out").exit_code == 0
+    bad = tmp_path / name
+    BAD[name](bad)
+    for arguments in ([bad, tmp_path / "out"], [private, tmp_path / "out", "--holdout", bad]):
+        result = run("attack", *arguments, "-o", tmp_path / "report.json")
+        assert result.exit_code == 1, result.output
+        check(result, tmp_path, caplog, but={private, bad})
+
+
 def test_every_command_that_takes_rows_is_tested():
     import typer
 
@@ -152,7 +177,7 @@ def test_every_command_that_takes_rows_is_tested():
         names for names, command in commands(typer.main.get_command(app)) if "data" in {p.name for p in command.params}
     }
     # The tables of the paper are computed from public data; those of several owners are in test_cli_federated.py.
-    tested = {("schema",), ("release",), ("federated", "sum"), ("update",)}
+    tested = {("schema",), ("release",), ("attack",), ("federated", "sum"), ("update",)}
     assert takes - {("paper", "tables")} == tested, "a command that reads rows belongs in COMMANDS"
 
 

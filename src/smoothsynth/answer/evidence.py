@@ -3,6 +3,7 @@
 Measured features on test rows are a design matrix, with their noise variances and their residuals: released minus
 synthetic moments. Test rows are synthetic rows, blurred by as much as the mean of each column is uncertain, with a few
 values replaced by uniform ones: a function is evaluated where private rows could be, not only where synthetic rows are.
+Cells of released tables are features like all others, as their family describes them in blocks.
 
 The copula misfit of a pair of columns is how far its released table is from that of a Gaussian copula. The synthetic
 rows have this table, as far as it stands out of noise. Of functions finer than its cells nothing was released; where the
@@ -11,52 +12,33 @@ table is that of a Gaussian copula, they mostly are too, and where not, they may
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from dataclasses import dataclass
-from functools import reduce
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothsynth.model.sampling import generator
-from smoothsynth.queries.bases import LATTICE, Factors, Feature
+from smoothsynth.queries.bases import feature_values
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.soft_tables import Cells, SoftTables
+from smoothsynth.schema import Boolean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from smoothsynth.pipeline.release import Release
+    from smoothsynth.queries.bases import Factors
+    from smoothsynth.queries.families import Block, QueryFamily
     from smoothsynth.queries.measurement import NoisyMoments
-    from smoothsynth.queries.transformation import Transformation
+    from smoothsynth.schema import Schema
 
     Array = NDArray[np.float64]
-
-
-class TransformedFactors:
-    """Factors of features at points whose coordinates are transformed one by one, computed when first used."""
-
-    def __init__(self, points: Array, transformation: Transformation) -> None:
-        self._points, self._transformation = points, transformation
-        self._known: dict[int, Factors] = {}
-
-    def of(self, coordinate: int, number: int) -> Array:
-        """Return one factor of one coordinate."""
-        if coordinate not in self._known:
-            mapped = self._transformation.bend(coordinate, np.rint(self._points[:, coordinate] * LATTICE))[None]
-            family = self._transformation.family
-            self._known[coordinate] = family.basis.factors(family.after(mapped).T / LATTICE)
-        return self._known[coordinate].of(0, number)
-
-
-def feature_values(feature: Feature, table: Factors) -> Array:
-    """Return one feature at transformed points."""
-    terms = (reduce(np.multiply, [table.of(c, k) for c, k in term]) for term in feature.terms)
-    return np.asarray(sum(terms) / len(feature.terms))
 
 
 # Rows that are rearranged to a Gaussian copula: the error of an expected correlation is 0.01.
@@ -136,6 +118,11 @@ VAGUE = 0.7
 _GRID = 513
 # So many cosines of row norms measure the misfit of the joint distribution.
 _MISFIT_COSINES = 4
+# Test rows that have levels together (a question may name any two): so many for each combination, and of so many of them.
+# None of m rows has what three in m have, once in twenty times (the rule of three).
+_TOGETHER, _MOST_COMBINATIONS = 3, 8
+# What a coordinate of each kind is set to: a level, a missing value or a truth value.
+_VALUES = {"level": (1.0,), "missing": (0.0, 1.0), "value": (-1.0, 1.0)}
 # Releases, and sets of columns of one release, that are kept for the next query.
 _MOST_KEPT, MOST_SETS = 4, 64
 
@@ -144,20 +131,36 @@ _MOST_KEPT, MOST_SETS = 4, 64
 class Round:
     """One measurement with its released values and the deviations of their noise, computed once.
 
-    `features` have coordinates of the schema: a factor (c, k) is T_k or the k-th hat function of c. Tables have none.
+    `blocks` are what was measured as the family splits it, alternatives together.
     """
 
     noisy: NoisyMoments
-    features: tuple[Feature, ...]
     values: Array
     deviations: Array
+    blocks: tuple[tuple[Block, ...], ...]
+    dimensions: int
 
     @classmethod
-    def of(cls, noisy: NoisyMoments) -> Round:
+    def of(cls, noisy: NoisyMoments, dimensions: int) -> Round:
         """Compute values and deviations, which takes longer than a query may."""
-        # Cells of tables are compared as tables.
-        features = () if isinstance(noisy.features, Cells) else tuple(noisy.features)
-        return cls(noisy, features, noisy.values, noisy.deviations)
+        blocks = tuple(noisy.measurement.family.blocks(noisy.features, dimensions))
+        return cls(noisy, noisy.values, noisy.deviations, blocks, dimensions)
+
+    def within(self, coordinates: frozenset[int]) -> Iterator[Block]:
+        """Yield the largest block of each that reads nothing but these coordinates."""
+        for alternatives in self.blocks:
+            found = next((block for block in alternatives if block.read <= coordinates), None)
+            if found is not None:
+                yield found
+
+    def released(self, block: Block) -> tuple[Array, Array]:
+        """Return the values of a block and the variances of their noise."""
+        return self.values[block.places].sum(axis=1), (self.deviations[block.places] ** 2).sum(axis=1)
+
+    @property
+    def family(self) -> QueryFamily:
+        """What kind of queries these are."""
+        return self.noisy.measurement.family
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,62 +181,89 @@ class Evidence:
     def __init__(self, release: Release) -> None:
         self.release = release
         self.points = release.unit_rows()
-        self.rounds = tuple(map(Round.of, release.moments))
-        self.index = _by_columns(self.rounds)
+        self.rounds = tuple(Round.of(noisy, self.points.shape[1]) for noisy in release.moments)
         self.blur = BLUR * mean_uncertainties(self.rounds, self.points.shape[1])
         self.joint_misfit = joint_misfit(self.rounds)
         self.pair_misfit = pair_misfits(self.rounds, self.points)
         self.rows = self._test_rows()
-        self._transformations: dict[tuple[int, bool], Array] = {}
-        self._tables: dict[int, Factors] = {}
-        self._residuals: dict[tuple[int, int], float] = {}
+        self._clipped: dict[int, Factors] = {}
+        self._residuals: dict[tuple[int, int, frozenset[int]], Array] = {}
+        self._about: dict[tuple[int, ...], Evidence] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        """Keep nothing of what depends on the test rows."""
+        self._factors: dict[int, Factors] = {}
         self._designs: dict[frozenset[int], DesignMatrix] = {}
         self.kept: dict[tuple[str, tuple[int, ...]], Any] = {}
         self.bases: dict[tuple[int, ...], Any] = {}
+
+    def about(self, columns: Sequence[int]) -> Evidence:
+        """Return the evidence with some test rows that have the levels of these coordinates together.
+
+        No test row may have two rare levels at once; private rows may, and their share would seem to be known exactly.
+        """
+        states = _states(self.release.schema, columns)
+        if len(states) < 2:
+            return self
+        key = tuple(columns)
+        if key not in self._about:
+            drop_oldest(self._about, MOST_SETS)
+            found = copy.copy(self)
+            found.rows = _with_states(self.rows, states)
+            found._forget()
+            self._about[key] = found
+        return self._about[key]
 
     def design(self, columns: Sequence[int]) -> DesignMatrix:
         """Return the design matrix of the features of these columns and of no others."""
         key = frozenset(columns)
         if key not in self._designs:
             drop_oldest(self._designs, MOST_SETS)
-            places = [place for used, found in self.index.items() if used <= key for place in found]
-            self._designs[key] = self._evaluate(places)
+            self._designs[key] = self._evaluate(self.blocks_within(columns))
         return self._designs[key]
 
-    def _evaluate(self, places: Sequence[tuple[int, int]]) -> DesignMatrix:
-        self._find_residuals([place for place in places if place not in self._residuals])
-        features = [self.rounds[r].features[number] for r, number in places]
-        tested = [feature_values(f, self._tested(r)) for f, (r, _) in zip(features, places, strict=True)]
+    def blocks_within(self, columns: Sequence[int]) -> list[tuple[int, Block]]:
+        """Return the blocks of features, each with its round, that read nothing but these coordinates.
+
+        A table has all levels of its columns, and belongs to a question on them whichever levels that names.
+        """
+        own, whole = frozenset(columns), frozenset(whole_columns(self.release.schema, columns))
+        return [
+            (r, block)
+            for r, known in enumerate(self.rounds)
+            if not _of_row_norms(known)
+            for block in known.within(own if known.family.own_coordinates else whole)
+        ]
+
+    def _evaluate(self, blocks: Sequence[tuple[int, Block]]) -> DesignMatrix:
+        self._find_residuals([(r, block) for r, block in blocks if _key(r, block) not in self._residuals])
+        tested = [feature_values(feature, self._tested(r)) for r, block in blocks for feature in block.features]
         matrix = np.stack(tested, axis=1) if tested else np.zeros((len(self.rows), 0))
-        variances = np.array([self.rounds[r].deviations[number] ** 2 for r, number in places])
-        residuals = np.array([self._residuals[place] for place in places])
+        variances = _joined(self.rounds[r].released(block)[1] for r, block in blocks)
+        residuals = _joined(self._residuals[_key(r, block)] for r, block in blocks)
         return DesignMatrix(matrix - matrix.mean(axis=0), variances, residuals)
 
-    def _find_residuals(self, places: Sequence[tuple[int, int]]) -> None:
+    def _find_residuals(self, blocks: Sequence[tuple[int, Block]]) -> None:
         """Compare released moments with those of the synthetic rows; only the differences are kept."""
-        for r in {r for r, _ in places}:
-            known, table = self.rounds[r], self._table(r, tested=False)
-            for number in (number for one, number in places if one == r):
-                synthetic = feature_values(known.features[number], table)
-                self._residuals[r, number] = float(known.values[number] - synthetic.mean())
+        for r in {r for r, _ in blocks}:
+            known, factors = self.rounds[r], self._synthetic(r)
+            for block in (block for one, block in blocks if one == r):
+                self._residuals[_key(r, block)] = known.released(block)[0] - known.family.means(factors, block)
 
     def _tested(self, r: int) -> Factors:
-        if r not in self._tables:
-            self._tables[r] = self._table(r, tested=True)
-        return self._tables[r]
+        if r not in self._factors:
+            self._factors[r] = self.rounds[r].noisy.measurement.factors(self.rows)
+        return self._factors[r]
 
-    def _table(self, r: int, *, tested: bool) -> Factors:
-        measurement = self.release.moments[r].measurement
-        if measurement.transformation is not None and measurement.family.alone:
-            return TransformedFactors(self.rows if tested else self.points, measurement.transformation)
-        return measurement.family.basis.factors(self.transformed_rows(r, tested=tested))
-
-    def transformed_rows(self, r: int, *, tested: bool) -> Array:
-        """Return the test rows, or the synthetic ones, through the transformation of a round."""
-        if (r, tested) not in self._transformations:
-            measurement = self.release.moments[r].measurement
-            self._transformations[r, tested] = measurement.seen(self.rows if tested else self.points)
-        return self._transformations[r, tested]
+    def _synthetic(self, r: int) -> Factors:
+        """Return the factors of the synthetic rows; kept are those of clipped rows alone, which take long."""
+        if r in self._clipped:
+            return self._clipped[r]
+        found = self.rounds[r].noisy.measurement.factors(self.points)
+        if not self.rounds[r].family.local:
+            self._clipped[r] = found
+        return found
 
     def _test_rows(self) -> Array:
         draw, known = generator(0), len(self.points)
@@ -249,6 +279,41 @@ class Evidence:
             rows[moved[:, None], list(group)] = 0.0
             rows[moved, group[0] + draw.integers(0, len(group), len(moved))] = 1.0
         return self.release.schema.snap(rows)
+
+
+def whole_columns(schema: Schema, columns: Sequence[int]) -> list[int]:
+    """Return all coordinates of the columns that have some of these."""
+    places = (schema.coordinates_of(name) for name in {schema.owners[c][0] for c in columns})
+    return [c for place in places for c in range(place.start, place.stop)]
+
+
+def _states(schema: Schema, columns: Sequence[int]) -> list[list[dict[int, float]]]:
+    """Return, for each column that has levels or missing values among these coordinates, the states that they name."""
+    found: dict[str, list[dict[int, float]]] = {}
+    for c in columns:
+        name, roles = schema.owners[c][0], schema.roles
+        if roles[c] != "value" or isinstance(schema.columns[name], Boolean):
+            cleared = dict.fromkeys(whole_columns(schema, [c]), 0.0)
+            found.setdefault(name, []).extend({**cleared, c: value} for value in _VALUES[roles[c]])
+    return list(found.values())
+
+
+def _with_states(rows: Array, states: Sequence[Sequence[dict[int, float]]]) -> Array:
+    """Return rows of which a few have such states together: each combination if these are few, else some of them."""
+    combinations = list(itertools.islice(itertools.product(*states), _MOST_COMBINATIONS))
+    moved = rows.copy()
+    for number, place in enumerate(np.linspace(0, len(rows) - 1, _TOGETHER * len(combinations) + 2)[1:-1]):
+        for state in combinations[number % len(combinations)]:
+            moved[int(place), list(state)] = list(state.values())
+    return moved
+
+
+def _key(r: int, block: Block) -> tuple[int, int, frozenset[int]]:
+    return r, int(block.places[0, 0]), block.read
+
+
+def _joined(arrays: Iterable[Array]) -> Array:
+    return np.concatenate([np.empty(0), *arrays])
 
 
 def drop_oldest(kept: dict[Any, Any], most: int) -> None:
@@ -313,22 +378,17 @@ def features_of(
     rounds: Sequence[Round], coordinates: Sequence[int], points: Array
 ) -> Iterator[tuple[Array, float, float]]:
     """Yield the same for a few coordinates, at points that have only those."""
-    place = {c: number for number, c in enumerate(coordinates)}
-    for round_ in rounds:
-        transformation, family = round_.noisy.measurement.transformation, round_.noisy.measurement.family
-        if not (family.own_coordinates and family.alone):
+    own = frozenset(coordinates)
+    for known in rounds:
+        blocks = list(known.within(own)) if known.family.local else []
+        if not blocks:
             continue
-        mapped = points
-        if transformation is not None:
-            mapped = (
-                np.stack([transformation.bend(c, np.rint(points[:, i] * LATTICE)) for c, i in place.items()], axis=1)
-                / LATTICE
-            )
-        table = family.basis.factors(mapped)
-        for feature, value, deviation in zip(round_.features, round_.values, round_.deviations, strict=True):
-            if all(c in place for term in feature.terms for c, _ in term):
-                renumbered = Feature(tuple(tuple((place[c], k) for c, k in term) for term in feature.terms))
-                yield feature_values(renumbered, table), float(deviation) ** 2, float(value)
+        whole = np.zeros((len(points), known.dimensions))
+        whole[:, list(coordinates)] = points
+        factors = known.noisy.measurement.factors(whole)
+        for block in blocks:
+            for feature, value, variance in zip(block.features, *known.released(block), strict=True):
+                yield feature_values(feature, factors), float(variance), float(value)
 
 
 def posterior_deviations(matrix: Array, variances: Array, targets: Array) -> Array:
@@ -338,15 +398,3 @@ def posterior_deviations(matrix: Array, variances: Array, targets: Array) -> Arr
     cross = squared * (matrix.T @ targets) / count
     left = squared * np.mean(targets**2, axis=0) - np.sum(cross * np.linalg.solve(gram, cross), axis=0)
     return np.asarray(np.sqrt(np.maximum(left, 0.0)))
-
-
-def _by_columns(rounds: Sequence[Round]) -> dict[frozenset[int], list[tuple[int, int]]]:
-    """Sort the places (r, number) of all features by their columns; row norms have all of them."""
-    index: dict[frozenset[int], list[tuple[int, int]]] = {}
-    for r, known in enumerate(rounds):
-        if _of_row_norms(known):
-            continue
-        for number, feature in enumerate(known.features):
-            used = frozenset(c for term in feature.terms for c, _ in term)
-            index.setdefault(used, []).append((r, number))
-    return index

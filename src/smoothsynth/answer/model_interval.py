@@ -51,7 +51,10 @@ _NEGLIGIBLE = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrthonormalBasis:
-    """Orthonormal functions of some columns on the test rows, their prior scales, and measured features in them."""
+    """Orthonormal functions of some columns on the test rows, their prior scales, and measured features in them.
+
+    `inside` and `outside` are the Gram matrices of the features along the functions, scaled, and beside them.
+    """
 
     functions: Array
     scales: Array
@@ -59,6 +62,8 @@ class OrthonormalBasis:
     along: Array
     across: Array
     rest: float
+    inside: Array
+    outside: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ def components_of(basis: OrthonormalBasis, values: Array, *, synthetic_rows: int
     own = basis.functions.T @ centred / count
     rest = centred - basis.functions @ own
     squared = basis.scales**2
-    gram = basis.along.T @ (squared[:, None] * basis.along) + others * basis.across.T @ basis.across / count
+    gram = basis.inside + others * basis.outside
     gram[np.diag_indices_from(gram)] += design.variances + 1e-18
     right = basis.along.T @ (squared * own) + others * basis.across.T @ rest / count
     weights = np.linalg.solve(gram, right) if len(right) else right
@@ -141,11 +146,17 @@ def _basis(evidence: Evidence, columns: Sequence[int]) -> OrthonormalBasis:
             products = _products(of_two, polynomials[triple[2]][:, :TRIPLE_DEGREES])
             functions += products
             scales += [joint] * len(products)
-    basis, design = orthonormal(np.stack(functions, axis=1)), evidence.design(columns)
-    along = basis.T @ design.matrix / len(basis)
-    return OrthonormalBasis(
-        basis, np.array(scales), design, along, design.matrix - basis @ along, max(LEAST, joint / 2.0)
+    return _measured(
+        orthonormal(np.stack(functions, axis=1)), np.array(scales), evidence.design(columns), rest=joint / 2.0
     )
+
+
+def _measured(functions: Array, scales: Array, design: DesignMatrix, *, rest: float) -> OrthonormalBasis:
+    """Split measured features into what lies along the functions and what is left; the same for every question."""
+    along = functions.T @ design.matrix / len(functions)
+    across = design.matrix - functions @ along
+    inside, outside = along.T @ (scales[:, None] ** 2 * along), across.T @ across / len(across)
+    return OrthonormalBasis(functions, scales, design, along, across, max(LEAST, rest), inside, outside)
 
 
 def joint_scale(evidence: Evidence) -> float:

@@ -143,8 +143,9 @@ def _linear(
 def _estimated(
     evidence: Evidence, columns: Sequence[int], function: OfPoints, *, value: float, confidence: float, rough: bool
 ) -> Estimate:
-    values = function(evidence.rows)
-    parts = components_of(basis_of(evidence, columns), values, synthetic_rows=len(evidence.points), rough=rough)
+    known = evidence.about(columns)
+    values = function(known.rows)
+    parts = components_of(basis_of(known, columns), values, synthetic_rows=len(known.points), rough=rough)
     q, heavy = quantile(confidence), noise_quantile(evidence, confidence)
     noise, unseen, sampling = heavy * parts.noise, q * parts.unseen, q * parts.sampling
     half = math.hypot(noise, unseen, sampling)

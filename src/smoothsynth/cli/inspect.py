@@ -279,9 +279,9 @@ def attack(
     """
     import json
 
+    from smoothsynth.pipeline.attack import attack as attack_release
     from smoothsynth.pipeline.load import load
     from smoothsynth.report.attack import as_terminal_tables, attack_page
-    from smoothsynth.report.attack import attack as attack_release
 
     if output is not None:
         if output.suffix not in (".html", ".json"):

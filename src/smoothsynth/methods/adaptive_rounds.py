@@ -86,9 +86,9 @@ def gaussian_rounds(
     """
     whole = gaussian_multiplier(budget.epsilon, budget.delta)
     lean = _leaning(lean, _rank_noise(shape.columns, rows / rows_per_person, whole / math.sqrt(lean.ranks)))
-    shares: dict[Any, float] = _shares(shape, lean)
     unit = math.sqrt(2.0) * whole * rows_per_person / rows
     tables = [] if weighed else plan_tables(shape, unit, power=0.5, wanted=wanted)
+    shares: dict[Any, float] = _shares(shape, lean, norms=not tables)
     spikes = 0.0 if weighed else spike_share(shape, unit, power=0.5)
     shares = with_tables(shares, tables, spikes=spikes)
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
@@ -176,13 +176,16 @@ def _leaning(lean: Focus, noise: float) -> Focus:
     )
 
 
-def _shares(shape: Shape, lean: Focus) -> dict[str, float]:
-    """Say which rounds there are: ranks where there are numbers, pairs for several columns, lengths for several numbers."""
+def _shares(shape: Shape, lean: Focus, *, norms: bool) -> dict[str, float]:
+    """Say which rounds there are: ranks where there are numbers, pairs for several columns, row norms for several numbers.
+
+    Where tables are measured, row norms are not: what they cost brought less than it did elsewhere (docs/notes/0019).
+    """
     wanted = {
         "low": True,
         "ranks": bool(shape.values),
         "pairs": shape.columns > 1,
-        "lengths": shape.numeric,
+        "lengths": shape.numeric and norms,
     }
     shares = {name: float(getattr(lean, name)) for name, there in wanted.items() if there}
     if "ranks" not in shares:

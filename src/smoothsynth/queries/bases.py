@@ -231,6 +231,12 @@ class Factors(Protocol):
         """Return factor `number` of one coordinate."""
 
 
+def feature_values(feature: Feature, factors: Factors) -> Array:
+    """Return one feature at the points of its factors: the mean of its terms, each a product."""
+    terms = (functools.reduce(np.multiply, [factors.of(c, k) for c, k in term]) for term in feature.terms)
+    return np.asarray(sum(terms) / len(feature.terms))
+
+
 class Basis(Protocol):
     """Functions of what is seen of a row, whose products are features."""
 

@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from smoothsynth.errors import PlanError
-from smoothsynth.queries.bases import FEWEST_CELLS, LATTICE, MOST_CELLS, Chebyshev, HatBasis, check_hats, count_values
+from smoothsynth.queries.bases import (
+    FEWEST_CELLS,
+    LATTICE,
+    MOST_CELLS,
+    Chebyshev,
+    HatBasis,
+    check_hats,
+    count_values,
+    feature_values,
+)
 from smoothsynth.queries.sensitivity import (
     Indicators,
     clipped_l1,
@@ -33,11 +42,11 @@ from smoothsynth.queries.sensitivity import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.queries.bases import Basis, Feature
+    from smoothsynth.queries.bases import Basis, Factors, Feature
     from smoothsynth.queries.transformation import Transformation
 
     Array = NDArray[np.float64]
@@ -46,17 +55,28 @@ if TYPE_CHECKING:
     Groups = tuple[tuple[int, ...], ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Features that read the same coordinates of a row, each the sum of the measured ones at a line of `places`."""
+
+    read: frozenset[int]
+    features: Features
+    places: NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True)
 class QueryFamily:
     """A family of queries on rows: here what holds for most, with Chebyshev polynomials of coordinates.
 
     `own_coordinates`: each coordinate that is seen is one of the schema's. `alone`: it depends on one coordinate of the
-    row only. `exact`: sums on the lattice need no allowance for rounding.  `shares`: its moments are shares of the rows.
+    row only. `local`: a feature depends on no coordinates but those that it reads. `exact`: sums on the lattice need no
+    allowance for rounding. `shares`: its moments are shares of the rows.
     """
 
     name: ClassVar[str] = ""
     own_coordinates: ClassVar[bool] = True
     alone: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     @property
     def basis(self) -> Basis:
@@ -84,6 +104,20 @@ class QueryFamily:
     def read(self, seen: Sequence[int], dimensions: int) -> list[int]:
         """Return the coordinates of a row that those which are seen are made of."""
         return list(seen)
+
+    def blocks(self, features: Features, dimensions: int) -> Iterator[tuple[Block, ...]]:
+        """Yield all that was measured, block by block; of alternatives, the largest first, one may be used."""
+        for place, feature in enumerate(features):
+            seen = sorted({c for term in feature.terms for c, _ in term})
+            yield (Block(frozenset(self.read(seen, dimensions)), (feature,), np.array([[place]])),)
+
+    def factors(self, transformation: Transformation, points: Array) -> Factors:
+        """Return the factors of features at points of the cube, each computed once it is asked for."""
+        return BentFactors(transformation, points) if self.alone else self.basis.factors(transformation.of(points))
+
+    def means(self, factors: Factors, block: Block) -> Array:
+        """Return the means of a block of features over the points of some factors."""
+        return np.array([feature_values(feature, factors).mean() for feature in block.features])
 
     def before(self, lattice: Array) -> Array:
         """Return what is bent of lattice values, (coordinates, rows)."""
@@ -199,6 +233,7 @@ class ClippedSecondMoments(QueryFamily):
 
     name: ClassVar[str] = "clipped second moments"
     alone: ClassVar[bool] = False
+    local: ClassVar[bool] = False
     clip_norm: float = 1.0
 
     def __post_init__(self) -> None:
@@ -269,6 +304,22 @@ class RowNorms(QueryFamily):
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""
         return {"radius": None, "pooled": True}
+
+
+class BentFactors:
+    """Factors of features at points whose coordinates are bent one by one, each when it is first used."""
+
+    def __init__(self, transformation: Transformation, points: Array) -> None:
+        self._transformation, self._points = transformation, points
+        self._known: dict[int, Factors] = {}
+
+    def of(self, coordinate: int, number: int) -> Array:
+        """Return one factor of one coordinate."""
+        if coordinate not in self._known:
+            bent = self._transformation.bend(coordinate, np.rint(self._points[:, coordinate] * LATTICE))[None]
+            family = self._transformation.family
+            self._known[coordinate] = family.basis.factors(family.after(bent).T / LATTICE)
+        return self._known[coordinate].of(0, number)
 
 
 def _kept(known: Collection[int], binary: Sequence[int], exclusive: Groups) -> Indicators:

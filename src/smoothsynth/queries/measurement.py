@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from smoothsynth.queries.bases import Factors
     from smoothsynth.queries.families import QueryFamily
     from smoothsynth.schema import Schema
 
@@ -176,6 +177,11 @@ class Measurement:
     def evaluate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the (points, features) matrix of what is measured, seen through the transformation."""
         return self.family.basis.evaluate(self.features, self.seen(points))
+
+    def factors(self, points: NDArray[np.float64]) -> Factors:
+        """Return the factors of features at points of the cube, each computed once it is asked for."""
+        seen = self.transformation
+        return self.family.basis.factors(points) if seen is None else self.family.factors(seen, points)
 
     def seen(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return points of the cube as they are seen through the transformation, if there is one."""

@@ -14,6 +14,7 @@ and cells are (docs/proofs/sensitivity.md, section 13).
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Sequence
@@ -24,13 +25,14 @@ import numpy as np
 
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import LATTICE, Feature
-from smoothsynth.queries.families import QueryFamily
+from smoothsynth.queries.families import Block, QueryFamily
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from smoothsynth.queries.bases import Factors
     from smoothsynth.queries.sensitivity import Indicators
     from smoothsynth.queries.transformation import Transformation
 
@@ -165,14 +167,32 @@ class SoftTables(QueryFamily):
 
     def tables_of(self, transformation: Transformation, points: Array, tables: Sets) -> list[Array]:
         """Return the mean over points of some tables, each an array with an axis for every column."""
-        lattice = np.rint(points.T * LATTICE).astype(np.int64)
-        known = {c: self.split(transformation, c, lattice) for c in {c for table in tables for c in table}}
-        unit = float(1 << self.bits)
-        return [
-            tabulate([known[c] for c in table], [self.columns[c].cells for c in table], unit)
-            / (len(points) * unit**self.order)
-            for table in tables
-        ]
+        factors = self.factors(transformation, points)
+        return [factors.table(table) for table in tables]
+
+    def blocks(self, features: Sequence[Feature], dimensions: int) -> Iterator[tuple[Block, ...]]:
+        """Yield each table; one of three columns also as those of two: the weights of a column add up to 1."""
+        for table, where in _cells(features).places():
+            places = np.arange(where.start, where.stop).reshape([self.columns[c].cells for c in table])
+            sizes = range(self.order, min(self.order, 2) - 1, -1)
+            axes = [kept for size in sizes for kept in itertools.combinations(range(self.order), size)]
+            yield tuple(self._block(table, kept, places) for kept in axes)
+
+    def _block(self, table: tuple[int, ...], kept: tuple[int, ...], places: Wholes) -> Block:
+        columns = tuple(table[axis] for axis in kept)
+        read = frozenset(c for column in columns for c in self.columns[column].coordinates)
+        features = self.cells((columns,))
+        return Block(read, features, np.moveaxis(places, kept, range(len(kept))).reshape(len(features), -1))
+
+    def factors(self, transformation: Transformation, points: Array) -> CellFactors:
+        """Return the weights of cells at points of the cube, column by column as they are asked for."""
+        return CellFactors(self, transformation, points)
+
+    def means(self, factors: Factors, block: Block) -> Array:
+        """Return the mean of a table over the points of some factors."""
+        if not isinstance(factors, CellFactors):
+            raise TypeError("tables are made of weights of cells")
+        return factors.table(_cells(block.features).tables[0]).ravel()
 
     def check(self, features: Sequence[Feature], lines: int) -> None:
         """Refuse features that are not all cells of different tables of this order."""
@@ -284,6 +304,34 @@ class Cells(Sequence[Feature]):
         return hash((self.counts, self.tables))
 
 
+class CellFactors:
+    """The weights of the soft cells of columns at some points, each column split when it is first asked for."""
+
+    def __init__(self, family: SoftTables, transformation: Transformation, points: Array) -> None:
+        self._family, self._transformation, self._points = family, transformation, points
+        self._known: dict[int, tuple[Wholes, Wholes]] = {}
+
+    def of(self, coordinate: int, number: int) -> Array:
+        """Return the weight of one cell, numbered among those of all columns."""
+        column = bisect.bisect_right(self._family.starts, coordinate) - 1
+        first, beyond = self.split(column)
+        cell, unit = coordinate - self._family.starts[column], 1 << self._family.bits
+        return np.asarray(np.where(first == cell, unit - beyond, np.where(first + 1 == cell, beyond, 0)) / unit)
+
+    def table(self, table: tuple[int, ...]) -> Array:
+        """Return the mean of a table, an array with an axis for every column."""
+        unit, cells = float(1 << self._family.bits), [self._family.columns[c].cells for c in table]
+        total = tabulate([self.split(c) for c in table], cells, unit)
+        return total / (len(self._points) * unit ** len(table))
+
+    def split(self, column: int) -> tuple[Wholes, Wholes]:
+        """Return the first cells of a column, and what is beyond them."""
+        if column not in self._known:
+            lattice = np.rint(self._points.T * LATTICE).astype(np.int64)
+            self._known[column] = self._family.split(self._transformation, column, lattice)
+        return self._known[column]
+
+
 def tabulate(split: Sequence[tuple[Wholes, Wholes]], cells: Sequence[int], unit: float) -> Array:
     """Return the sum over rows of a table in whole numbers: first cells and what is beyond them, column by column."""
     places, weights = [np.zeros(len(split[0][0]), dtype=np.int64)], [np.ones(len(split[0][0]))]
@@ -299,6 +347,10 @@ def tabulate(split: Sequence[tuple[Wholes, Wholes]], cells: Sequence[int], unit:
 
 
 def _tables(features: Sequence[Feature]) -> int:
+    return len(_cells(features).tables)
+
+
+def _cells(features: Sequence[Feature]) -> Cells:
     if not isinstance(features, Cells):
         raise PlanError("Tables of soft cells are measured whole.")
-    return len(features.tables)
+    return features

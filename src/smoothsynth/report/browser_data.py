@@ -20,6 +20,8 @@ import numpy as np
 
 from smoothsynth.answer import answer, columns, evidence, model_interval, query, worst_case_interval
 from smoothsynth.queries.bases import LATTICE, HatBasis
+from smoothsynth.queries.families import RowNorms
+from smoothsynth.queries.soft_tables import SoftTables
 from smoothsynth.queries.transformation import KNOTS
 from smoothsynth.report.columns import own_units
 from smoothsynth.schema.valued import to_unit
@@ -31,9 +33,10 @@ if TYPE_CHECKING:
 
     from smoothsynth.pipeline.release import Release
     from smoothsynth.queries.bases import Feature
-    from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.queries.families import Block
 
     Array = NDArray[np.float64]
+    Blocks = Sequence[tuple[Block, Block]]
 
 
 # Moments of the synthetic rows are taken over at most this many of them, evenly chosen; and so many at a time.
@@ -52,8 +55,8 @@ def answering(release: Release, coordinates: Sequence[int]) -> dict[str, Any]:
     kind = "float64" if test.size <= _MOST_EXACT_CELLS else "float32"
     points = known.points[_even(len(known.points))]
     numbers = {c: number for number, c in enumerate(coordinates)}
-    chosen = _within(known, numbers)
-    held = [(known.rounds[r], chosen[r]) for r in sorted(chosen)]
+    held = [(one, blocks) for one in known.rounds if (blocks := _within(one, frozenset(coordinates)))]
+    released = [one.released(block) for one, blocks in held for block, _ in blocks]
     return {
         "settings": _settings(model_interval.joint_scale(known)),
         "confidence": CONFIDENCE,
@@ -63,10 +66,10 @@ def answering(release: Release, coordinates: Sequence[int]) -> dict[str, Any]:
         "test_rows": test.shape[1],
         "test_encoding": kind,
         "test": _text(test.astype("<f8" if kind == "float64" else "<f4")),
-        "variances": _doubles([one.deviations[chosen] ** 2 for one, chosen in held]),
-        "released": _doubles([one.values[chosen] for one, chosen in held]),
-        "residuals": _doubles([one.values[chosen] - _moments_of(one.noisy, chosen, points) for one, chosen in held]),
-        "rounds": [_round(one, chosen, known.rows, numbers) for one, chosen in held],
+        "variances": _doubles([variances for _, variances in released]),
+        "released": _doubles([values for values, _ in released]),
+        "residuals": _doubles([values for values, _ in released], less=[_moments_of(*one, points) for one in held]),
+        "rounds": [_round(one, blocks, known.rows, numbers) for one, blocks in held],
         "pair_scales": _pair_scales(known, coordinates),
     }
 
@@ -94,12 +97,11 @@ def _settings(joint: float) -> dict[str, Any]:
     }
 
 
-def _within(known: evidence.Evidence, numbers: Mapping[int, int]) -> dict[int, list[int]]:
-    """Return the places of the features of columns that the page has, by round."""
-    found: dict[int, list[int]] = {}
-    for r, number in sorted(place for used, own in known.index.items() if used <= numbers.keys() for place in own):
-        found.setdefault(r, []).append(number)
-    return found
+def _within(one: evidence.Round, coordinates: frozenset[int]) -> list[tuple[Block, Block]]:
+    """Return the blocks of columns that the page has, each with the one that is used instead where all its columns are."""
+    if one.family == RowNorms():
+        return []
+    return [(block, found[0]) for found in one.blocks for block in found if block.read <= coordinates]
 
 
 def _pair_scales(known: evidence.Evidence, coordinates: Sequence[int]) -> str | None:
@@ -110,20 +112,52 @@ def _pair_scales(known: evidence.Evidence, coordinates: Sequence[int]) -> str | 
     return _doubles([np.array([model_interval.pair_scale(known, a, b) for a, b in pairs])])
 
 
-def _round(one: evidence.Round, chosen: list[int], rows: Array, numbers: Mapping[int, int]) -> dict[str, Any]:
-    """Describe the chosen features of one measurement and its transformation."""
+def _round(one: evidence.Round, blocks: Blocks, rows: Array, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Describe the blocks of one measurement and its transformation."""
     transformation = one.noisy.measurement.transformation
-    facts: dict[str, Any] = {"features": [_terms(one.features[k], numbers) for k in chosen]}
+    features = [feature for block, _ in blocks for feature in block.features]
     if transformation is None:
-        return facts
+        return {"features": [_terms(feature, numbers) for feature in features]}
     # A knot is a whole number from 0 to 2^17: its upper bits, and the two lowest ones packed with those of others.
     knots = (transformation.knots[list(numbers)] + LATTICE).ravel()
     lowest = np.stack([knots >> 1 & 1, knots & 1], axis=1).astype(np.uint8)
-    facts |= {"knots": _text((knots >> 2).astype("<u2")), "bits": _text(np.packbits(lowest))}
-    basis = transformation.family.basis
-    facts |= {"basis": basis.name, **({"cells": basis.cells} if isinstance(basis, HatBasis) else {})}
-    factors = transformation.family.shrink(transformation.unclipped(rows).T * LATTICE)
+    facts: dict[str, Any] = {"knots": _text((knots >> 2).astype("<u2")), "bits": _text(np.packbits(lowest))}
+    family = transformation.family
+    if isinstance(family, SoftTables):
+        return facts | _tables(family, blocks, numbers)
+    facts["features"] = [_terms(feature, numbers) for feature in features]
+    facts |= {
+        "basis": family.basis.name,
+        **({"cells": family.basis.cells} if isinstance(family.basis, HatBasis) else {}),
+    }
+    factors = family.shrink(transformation.unclipped(rows).T * LATTICE)
     return facts if factors is None else {**facts, "factors": _doubles([factors])}
+
+
+def _tables(family: SoftTables, blocks: Blocks, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Describe cells of tables: a factor is a column of the page and the place of a cell among its own.
+
+    `instead` are, for each feature, the columns of the table that it sums up, if that is another one and on the page.
+    """
+    starts = zip(family.starts, family.columns, strict=False)
+    cells = {
+        start + k: (numbers.get(-1 if c.value is None else c.value, -1), k)
+        for start, c in starts
+        for k in range(c.cells)
+    }
+    terms = [[cells[factor] for factor, _ in feature.terms[0]] for block, _ in blocks for feature in block.features]
+    held = {c.value: {"hats": c.hats, "atoms": list(c.atoms)} for c in family.columns}
+    return {
+        "features": [[number for factor in term for number in factor] for term in terms],
+        "instead": [_instead(block, whole, numbers) for block, whole in blocks for _ in block.features],
+        "basis": "cells",
+        "cells": [held.get(c) for c in numbers],
+        "unit": 1 << family.bits,
+    }
+
+
+def _instead(block: Block, whole: Block, numbers: Mapping[int, int]) -> list[int] | None:
+    return None if block is whole or not whole.read <= numbers.keys() else sorted(numbers[c] for c in whole.read)
 
 
 def _terms(feature: Feature, numbers: Mapping[int, int]) -> list[Any]:
@@ -132,10 +166,10 @@ def _terms(feature: Feature, numbers: Mapping[int, int]) -> list[Any]:
     return terms[0] if len(terms) == 1 else terms
 
 
-def _moments_of(moments: NoisyMoments, chosen: list[int], points: Array) -> Array:
+def _moments_of(one: evidence.Round, blocks: Blocks, points: Array) -> Array:
     """Return the moments of rows, a few rows at a time: all features of all rows would not fit into memory."""
-    features, measurement = [moments.features[r] for r in chosen], moments.measurement
-    total = np.zeros(len(chosen))
+    features, measurement = [feature for block, _ in blocks for feature in block.features], one.noisy.measurement
+    total = np.zeros(len(features))
     for start in range(0, len(points), _CHUNK):
         part = points[start : start + _CHUNK]
         total += measurement.family.basis.evaluate(features, measurement.seen(part)).sum(axis=0)
@@ -147,8 +181,9 @@ def _even(rows: int) -> NDArray[np.int64]:
     return ((2 * np.arange(held) + 1) * rows) // (2 * held)
 
 
-def _doubles(arrays: list[Array]) -> str:
-    return _text(np.concatenate([np.empty(0), *arrays]).astype("<f8"))
+def _doubles(arrays: list[Array], less: Sequence[Array] = ()) -> str:
+    whole = np.concatenate([np.empty(0), *arrays])
+    return _text((whole - np.concatenate([np.empty(0), *less]) if less else whole).astype("<f8"))
 
 
 def _text(array: NDArray[Any]) -> str:

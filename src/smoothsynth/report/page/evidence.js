@@ -23,7 +23,7 @@ function testCoordinates(c) { return TEST_CELLS.subarray(c * TEST_ROWS, (c + 1) 
 function testValues(c) { return once(`units ${c}`, () => testCoordinates(c).map((x) => fromCoordinate(COLUMNS[c], x))); }
 
 // All features of columns: the round and the terms, each a list of column, degree, column, degree, ...
-const FEATURES = FACTS.rounds.flatMap((round, s) => round.features.map((terms) => ({ round: s, terms: Array.isArray(terms[0]) ? terms : [terms] })));
+const FEATURES = FACTS.rounds.flatMap((round, s) => round.features.map((terms, k) => ({ round: s, instead: round.instead?.[k], terms: Array.isArray(terms[0]) ? terms : [terms] })));
 FEATURES.forEach((feature, place) => {
   feature.place = place;
   feature.columns = new Set(feature.terms.flatMap((term) => term.filter((_, k) => k % 2 === 0)));
@@ -79,13 +79,25 @@ function hat(x, number, counts) {
   });
 }
 
+// The weight of a soft cell of a table (smoothsynth/queries/soft_tables.py): hat functions of what is transformed, single values of what is not.
+function cell(x, number, { hats, atoms }, unit, places) {
+  return x.map((value, i) => {
+    const atom = atoms.indexOf(roundHalfEven(places[i] * 65536));
+    if (atom >= 0) return number === hats + atom ? 1 : 0;
+    const place = Math.floor(((roundHalfEven(value * 65536) + 65536) * (hats - 1) * unit + 65536) / 131072);
+    const first = Math.min(Math.floor(place / unit), hats - 2), beyond = place - first * unit;
+    if (number === first) return (unit - beyond) / unit;
+    return number === first + 1 ? beyond / unit : 0;
+  });
+}
+
 // The bases of query families (smoothsynth/queries/bases.py), by their names.
 const BASES = { chebyshev, hat };
 
-// What a factor of a term stands for at transformed coordinates.
-function factorValues(s, x, number) {
-  const { basis = "chebyshev", cells } = FACTS.rounds[s];
-  return BASES[basis](x, number, cells);
+// What a factor of a term stands for at coordinates of a column, as they are and transformed.
+function factorValues(s, c, places, x, number) {
+  const { basis = "chebyshev", cells, unit } = FACTS.rounds[s];
+  return basis === "cells" ? cell(x, number, cells[c], unit, places) : BASES[basis](x, number, cells);
 }
 
 function centred(values) {
@@ -98,7 +110,7 @@ function featureValues({ round, terms }) {
   for (const term of terms) {
     const product = new Float64Array(TEST_ROWS).fill(1);
     for (let k = 0; k < term.length; k += 2) {
-      const values = factorValues(round, transformed(round, term[k]), term[k + 1]);
+      const values = factorValues(round, term[k], testCoordinates(term[k]), transformed(round, term[k]), term[k + 1]);
       for (let i = 0; i < TEST_ROWS; i++) product[i] *= values[i];
     }
     for (let i = 0; i < TEST_ROWS; i++) total[i] += product[i] / terms.length;
@@ -110,7 +122,8 @@ function featureValues({ round, terms }) {
 function designMatrix(columns) {
   const inside = new Set(columns);
   return once(`design ${[...inside].sort((a, b) => a - b)}`, () => {
-    const found = FEATURES.filter((f) => [...f.columns].every((c) => inside.has(c)));
+    // A table of three columns is used as it is where all of them are, and summed up to two columns where only those are.
+    const found = FEATURES.filter((f) => [...f.columns].every((c) => inside.has(c)) && !f.instead?.every((c) => inside.has(c)));
     return {
       matrix: found.map((f) => once(`feature ${f.place}`, () => centred(featureValues(f)))),
       variances: found.map((f) => VARIANCES[f.place]),

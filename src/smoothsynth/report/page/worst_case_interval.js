@@ -10,7 +10,7 @@ function alone(c) {
     const found = FEATURES.filter(({ round, terms }) => terms.length === 1 && terms[0].length === 2 && terms[0][0] === c && !FACTS.rounds[round].factors);
     const matrix = found.map(({ round, terms }) => {
       const values = FACTS.rounds[round].knots ? mapped(knotsOf(round, c), places).map((value) => value / 65536) : places;
-      return factorValues(round, values, terms[0][1]);
+      return factorValues(round, c, places, values, terms[0][1]);
     });
     if (!found.length) return { places, matrix: [new Float64Array(count)], flat: [new Float64Array(count)], released: [0], variances: [1], factors: [] };
     const flat = matrix.map(centred), variances = found.map((f) => VARIANCES[f.place]);
