@@ -190,11 +190,23 @@ def test_sets_of_columns_that_cannot_be_are_refused(tables):
         Cells(tuple(CELLS), tables)
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [(0, 1), (None, 4), (0, 0), (0, 4, (1, 1)), (0, 4, (S + 1,)), (0, 4, (0.5,)), (0, 4.0), (0, True)],
-    ids=["one hat", "hats of nothing", "no hat", "an atom twice", "an atom outside", "half", "a float", "a boolean"],
-)
+IMPOSSIBLE = {
+    "one hat": (0, 1),
+    "hats of nothing": (None, 4),
+    "one hat of nothing": (None, 1),
+    "fewer cells than levels": (None, -1, (), (0, 1)),
+    "an atom of nothing": (None, 0, (0,)),
+    "no hat": (0, 0),
+    "an atom twice": (0, 4, (1, 1)),
+    "an atom outside": (0, 4, (S + 1,)),
+    "half": (0, 4, (0.5,)),
+    "a float": (0, 4.0),
+    "a boolean": (0, True),
+    "a coordinate that is a float": (0.0, 4),
+}
+
+
+@pytest.mark.parametrize("facts", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_columns_of_tables_that_cannot_be_are_refused(facts):
     with pytest.raises(PlanError):
         TableColumn(*facts)

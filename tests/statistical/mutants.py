@@ -21,7 +21,7 @@ import pyarrow as pa
 
 import smoothsynth as ss
 from smoothsynth.accounting import ledger
-from smoothsynth.accounting.charges import compose, gaussian_multiplier
+from smoothsynth.accounting.charges import MAXIMA, PURE_MAXIMA, compose, gaussian_multiplier
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.audit import mechanisms, releases
 from smoothsynth.audit import releases as adaptive
@@ -102,8 +102,9 @@ def half_pure_maxima():
     return patch.object(noise, "pure_maxima_scale", lambda *one, **other: scale(*one, **other) / 2)
 
 
-def chosen_table():
-    return [case for case in choosing.choosing_cases() if "a chosen table" in case.mechanism]
+def chosen_table(*, pure=False):
+    start = f"{PURE_MAXIMA if pure else MAXIMA}: a chosen table"
+    return [case for case in choosing.choosing_cases() if case.mechanism.startswith(start)]
 
 
 def pure_maxima():
@@ -307,8 +308,9 @@ MUTANTS = [
     Mutant("outliers refused", refused_outliers, mechanisms._cube_cases, 1_000),
     Mutant("half the noise, maxima", lambda: half_noise("_maxima_sampler"), lambda: choosing.choosing_cases()[:2]),
     Mutant("half the noise, pure maxima", half_pure_maxima, pure_maxima),
-    Mutant("half the sensitivity of a choice", half_choice, chosen_table, 20_000),
-    Mutant("a choice that is not charged", free_choice, chosen_table, 6_000),
+    Mutant("half the sensitivity of a choice", half_choice, chosen_table),
+    Mutant("half the sensitivity of a pure choice", half_choice, lambda: chosen_table(pure=True), 6_000),
+    Mutant("a choice that is not charged", free_choice, chosen_table),
     Mutant("kinds of charges chosen as outcomes come", mixed_charges, adaptive.adaptive_cases, 15_000),
     Mutant("a reader that infers a column's type", inferred_types, odd_cell, 3_000),
     Mutant("every level shown", no_threshold, lambda: found.found_cases()[:1], 4_000),

@@ -229,6 +229,10 @@ def test_columns_that_are_not_there_are_refused(option):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"target": 5}, "A target is"),
+        ({"workload": 5}, "A workload is"),
+        ({"workload": [5]}, "A workload is"),
+        ({"workload": ["c0"]}, "A workload is"),
         ({"tables": -1}, "tables must be"),
         ({"tables": 1.5}, "tables must be"),
         ({"tables": True}, "tables must be"),

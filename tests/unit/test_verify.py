@@ -29,6 +29,7 @@ KINDS = {
     "weighed": {"epsilon": 5.0, "delta": 1e-6, "method": ss.methods.Adaptive(candidates="hypercube"), "seed": 7},
     "another size": {"epsilon": 1.0, "synthetic_rows": 1234, "seed": 7},
     "soft counts": {"epsilon": 60.0, "seed": 7},
+    "tables": {"epsilon": 40.0, "delta": 1e-6, "method": ss.methods.Adaptive(tables=1), "seed": 7},
     "grid": {"epsilon": 5.0, "method": ss.methods.Paper(candidates="grid", smoothness=4), "seed": 7},
 }
 
@@ -172,6 +173,22 @@ def counts(change):
     return changed
 
 
+def tables(order, change):
+    def changed(d):
+        (found,) = [m for m in d["moments"] if m["view"] and m["view"].get("order") == order]
+        change(found)
+
+    return changed
+
+
+def choice(**changes):
+    return tables(2, lambda m: m["choice"].update(changes))
+
+
+def unpaid_choice(d):
+    d["charges"] = [one for one in d["charges"] if one["mechanism"] != "noisy maxima"]
+
+
 def swap_transformation(d):
     d["moments"][1]["view"]["knots"] = [[int(k) for k in np.linspace(-65536, 65536, 513)]] * 3
 
@@ -231,6 +248,24 @@ FORGERIES = {
         "soft counts", MOMENTS, counts(lambda m: m["features"].__setitem__(0, [[[0, 1], [1, 1]]])), {"moments"}),
     "weights of soft counts": (
         "soft counts", MOMENTS, counts(lambda m: m.update(weights=[2 * w for w in m["weights"]])), {"sensitivities"}),
+    "a single value that no schema names": (
+        "tables", MOMENTS, tables(1, lambda m: m["view"]["columns"][0]["atoms"].__setitem__(0, 777)), {"words"}),
+    "single values in another order": (
+        "tables", MOMENTS, tables(1, lambda m: m["view"]["columns"][0]["atoms"].reverse()), {"words"}),
+    "a cell of a table for a single value": (
+        "tables", MOMENTS, tables(2, lambda m: m["view"]["columns"][m["tables"][0][0]].update(
+            hats=m["view"]["columns"][m["tables"][0][0]]["hats"] - 1, atoms=[777])), {"transformations"}),
+    "columns of tables in another order": ("tables", MOMENTS, tables(2, lambda m: m["view"]["columns"].reverse()), {"words"}),
+    "more tables chosen than there are": ("tables", MOMENTS, choice(count=2), {"moments"}),
+    "a choice that costs less": ("tables", MOMENTS, choice(multiplier=100.0), {"charges"}),
+    "a choice with two costs": ("tables", MOMENTS, choice(epsilon=1.0), {"moments"}),
+    "what was expected of a choice": ("tables", MOMENTS, choice(expected=[1, 2, 3]), {"form"}),
+    "no choice": ("tables", MOMENTS, tables(2, lambda m: m.pop("choice")), {"charges"}),
+    "a choice that is not paid for": ("tables", RECEIPT, unpaid_choice, {"charges"}),
+    "a table twice": ("tables", MOMENTS, tables(2, lambda m: m.update(tables=m["tables"] * 2)), {"moments"}),
+    "weights of tables": ("tables", MOMENTS, tables(2, lambda m: m.update(weights=[1])), {"form"}),
+    "a cell of a table out of reach": (
+        "tables", MOMENTS, tables(2, lambda m: m["integers"].__setitem__(0, 10**12)), {"range"}),
     "moments that lead elsewhere": ("gaussian", MOMENTS, moment(0, integers=lambda z: [-x for x in z]), {"transformations"}),
     "another start": ("subspace", MOMENTS, lambda d: d["subspace"].update(start=[[0.5] * 3] * 3), {"transformations"}),
     "products out of reach": (

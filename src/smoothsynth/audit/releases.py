@@ -16,7 +16,6 @@ above what that costs, all that the ledger still takes goes into pure noise, oth
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -42,7 +41,7 @@ from smoothsynth.audit.neighbours import EDGE, pair
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.discovery.search import Search
 from smoothsynth.errors import BudgetError, PlanError, SmoothsynthError
-from smoothsynth.methods import Paper
+from smoothsynth.methods import Adaptive, Paper
 from smoothsynth.pipeline.run import release
 from smoothsynth.private import noise
 from smoothsynth.private.measure import measure, measure_levels
@@ -78,14 +77,18 @@ def release_cases() -> list[Case]:
     """Return whole releases on worst-case neighbouring tables: pure and with delta, automatic and the paper's."""
     corners = pair((1.0, 1.0), (-EDGE, -EDGE), rows=2)
     # With so many rows Gaussian noise is small enough for its plan to be the better one.
-    many = pair((1.0, 1.0), (-EDGE, -EDGE), rows=24)
+    many = pair((1.0,) * 3, (-EDGE,) * 3, rows=24)
     # With so many a pure plan has a second round, that sees them through what the first one released.
     strange = pair((math.inf, math.nan), (-1e300, -1e300), rows=100)
+    chosen = Adaptive(tables=1)
     cube, ellipsoid = (Paper(candidates=kind, candidate_count=100) for kind in ("hypercube", "ellipsoid"))
     return [
         release_case("automatic", corners, epsilon=3.0),
         release_case("automatic, two stages", strange, epsilon=3.0),
-        release_case("automatic, four stages", many, epsilon=8.0, delta=DELTA, share=0.03),
+        release_case("automatic, a chosen table", many, epsilon=8.0, method=chosen),
+        release_case(
+            "automatic, four stages and a chosen table", many, epsilon=8.0, delta=DELTA, share=0.03, method=chosen
+        ),
         release_case("paper, hypercube", corners, epsilon=3.0, method=cube),
         release_case("paper, ellipsoid", corners, epsilon=8.0, delta=DELTA, method=ellipsoid),
     ]
@@ -142,6 +145,8 @@ def row_scores(made: Release) -> NDArray[np.float64]:
 
 # The two ends of a column.
 _RIGHT, _LEFT = 1.0, -1.0
+# The share of the budget that choosing gets: with less, measuring would be all that is seen.
+_CHOOSING = 0.9
 
 
 def choosing_cases() -> list[Case]:
@@ -152,7 +157,9 @@ def choosing_cases() -> list[Case]:
         maxima_case([[0, 3, 3, 0], [3, 0, 0, 3]], count=2, share=4.0),
         maxima_case([[0, 2**17], [2**17, 0]], count=1, share=4.0, pure=True),
         maxima_case([[0, 3, 3, 0], [3, 0, 0, 3]], count=2, share=4.0, pure=True),
-        choice_case(pair((_RIGHT, _RIGHT, _LEFT), (_RIGHT, _LEFT, _RIGHT), rows=2, stay=_RIGHT)),
+        # Two normal laws are told apart best by odds that change places, pure epsilon by one rare choice of many.
+        choice_case(1),
+        choice_case(12, pure=True),
     ]
 
 
@@ -186,36 +193,31 @@ def maxima_case(scores: Sequence[Sequence[int]], *, count: int, share: float = 1
     return Case(f"{charge.mechanism}, {count} of {len(here)}", words, claim, None, draw, share)
 
 
-def choice_case(tables: Pair) -> Case:
-    """Choose one of three tables of two columns and measure it, on two neighbouring tables."""
-    # Most is spent on choosing, or measuring would be all that is seen.
-    choosing, measuring = split_multiplier(gaussian_multiplier(GAUSSIAN_EPSILON, DELTA), [0.9, 0.1])
-    family = SoftTables(tuple(TableColumn(c, 2) for c in range(3)), 2)
-    features = family.cells(tuple(itertools.combinations(range(3), 2)))
-    measurement = Measurement(
-        "a chosen table of 2 of 3 columns",
-        features,
-        "discrete gaussian",
-        multiplier=measuring,
-        transformation=Transformation.straight(3, family),
-        choice=TableSelection(1, choosing),
-    )
+def choice_case(others: int, *, pure: bool = False) -> Case:
+    """Choose one of several tables of two columns and measure it, on two neighbouring tables.
+
+    All rows are expected at the upper end of every column. The row that is replaced moves the first table from a distance of
+    0 to that of 2 rows, and each of the `others` back to 0: no row moves the odds of a choice further.
+    """
+    tables = pair((_RIGHT, _RIGHT, *[_LEFT] * others), (_RIGHT, _LEFT, *[_RIGHT] * others), rows=2, stay=_RIGHT)
+    measurement = _chosen_table(others, pure=pure)
     opened = tuple(open_table(tables.arrow(side), tables.schema) for side in (0, 1))
     sums = tuple(neighbours.sums(measurement, tables.unit(side)) for side in (0, 1))
-    # As if all rows were at the upper end of every column.
     expected = neighbours.sums(measurement, np.full(tables.unit(0).shape, _RIGHT)).astype(np.int64)
-    measurement = replace(measurement, choice=TableSelection(1, choosing, expected=expected))
-    where = dict(features.places())
+    if measurement.choice is None:
+        raise AssertionError("a table is chosen")
+    measurement = replace(measurement, choice=replace(measurement.choice, expected=expected))
+    where = dict(measurement.features.places())  # type: ignore[attr-defined]
     scores = tuple(
         np.array([np.abs(own - expected)[place].sum() for place in where.values()], dtype=np.float64) for own in sums
     )
     engine, scale = Remembering(), measurement.choice_charge().scale
 
     def once(side: int) -> tuple[float, list[float], Ledger]:
-        ledger = Ledger(Budget(1e3, DELTA))
+        ledger = Ledger(Budget(1e3, 0.0 if pure else DELTA))
         noisy = measure(opened[side], measurement, engine=engine, ledger=ledger)
         (table,) = noisy.features.tables  # type: ignore[attr-defined]
-        chosen, places = features.tables.index(table), where[table]
+        chosen, places = list(where).index(table), where[table]
         numbers = np.array(noisy.integers, dtype=np.float64)
         loss = likelihood_of([chosen], scores[0], scale) - likelihood_of([chosen], scores[1], scale)
         charge = noisy.measurement.charge()
@@ -226,8 +228,25 @@ def choice_case(tables: Pair) -> Case:
         drawn = [once(side)[:2] for _ in range(trials)]
         return {"numbers": np.array([[loss, *numbers] for loss, numbers in drawn])}
 
-    claim: Claim = claim_of(once(0)[2].charges, delta=DELTA)
-    return Case(f"{MAXIMA}: {measurement.purpose}", tables.words, claim, None, draw)
+    claim: Claim = claim_of(once(0)[2].charges, delta=0.0 if pure else DELTA)
+    mechanism = measurement.choice_charge().mechanism
+    return Case(f"{mechanism}: {measurement.purpose}", tables.words, claim, None, draw)
+
+
+def _chosen_table(others: int, *, pure: bool) -> Measurement:
+    """Return one table of the first two columns or of the first and another one, most of the budget spent on choosing."""
+    family = SoftTables(tuple(TableColumn(c, 2) for c in range(others + 2)), 2)
+    purpose = f"a chosen table of {others + 1}, each of 2 columns"
+    features = family.cells(tuple((0, c) for c in range(1, others + 2)))
+    seen = Transformation.straight(others + 2, family)
+    if pure:
+        choosing, measuring = _CHOOSING * EPSILON, (1.0 - _CHOOSING) * EPSILON
+        choice = TableSelection(1, epsilon=choosing)
+        return Measurement(purpose, features, "discrete laplace", epsilon=measuring, transformation=seen, choice=choice)
+    multiplier = gaussian_multiplier(GAUSSIAN_EPSILON, DELTA)
+    choosing, measuring = split_multiplier(multiplier, [_CHOOSING, 1.0 - _CHOOSING])
+    choice = TableSelection(1, choosing)
+    return Measurement(purpose, features, "discrete gaussian", multiplier=measuring, transformation=seen, choice=choice)
 
 
 def likelihood_of(named: Sequence[int] | NDArray[np.int64], scores: Array, scale: float) -> float:

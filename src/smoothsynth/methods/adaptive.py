@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 MOST_LOW_NOISE = 1.0
 # More tables than this are not chosen one by one.
 MOST_TABLES = 200
+_NO_WORKLOAD = "A workload is a list of sets of two or more different columns."
+_KINDS_OF_LISTS = (list, tuple, set, frozenset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,11 @@ class Adaptive:
         check_one_of("fit", self.fit or FITS[0], FITS)
         # Lists of names, as a file has them, are the same as tuples.
         if self.target is not None and not isinstance(self.target, str):
+            if not isinstance(self.target, _KINDS_OF_LISTS):
+                raise PlanError("A target is the name of a column, or a list of names.")
             object.__setattr__(self, "target", tuple(self.target))
         if self.workload is not None:
-            object.__setattr__(self, "workload", tuple(map(tuple, self.workload)))
+            object.__setattr__(self, "workload", _sets(self.workload))
 
     @property
     def weighted(self) -> bool:
@@ -111,7 +115,7 @@ class Adaptive:
         target = (self.target,) if isinstance(self.target, str) else self.target or ()
         workload = tuple(tuple(sorted({number(name) for name in one})) for one in self.workload or ())
         if any(not len(one) >= 2 for one in workload):
-            raise PlanError("A workload is a list of sets of two or more different columns.")
+            raise PlanError(_NO_WORKLOAD)
         return Wanted(self.tables, tuple(map(number, target)), workload)
 
     def design(self, schema: Schema, rows: int, budget: Budget, *, rows_per_person: int, size: int) -> Design:
@@ -192,3 +196,10 @@ def _rank_noise(rounds: list[Measurement], rows: int) -> float:
         cosines = degrees < counts
         degrees, noise = degrees[cosines], noise[cosines] * math.sqrt(counts / 2.0)
     return float(np.linalg.norm(noise / degrees))
+
+
+def _sets(workload: object) -> tuple[tuple[str, ...], ...]:
+    """Return the sets of a workload as tuples; a text is no set of columns, though it has letters."""
+    if not isinstance(workload, _KINDS_OF_LISTS) or not all(isinstance(one, _KINDS_OF_LISTS) for one in workload):
+        raise PlanError(_NO_WORKLOAD)
+    return tuple(map(tuple, workload))

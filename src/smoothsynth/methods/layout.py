@@ -302,11 +302,22 @@ def _of_family(family: QueryFamily, features: Features, shape: Shape) -> str | N
             return _of_lengths(features)
         case ClippedSecondMoments():
             return PAIRS if features == shape.pairs() else None
-        case SoftTables(order=order) if isinstance(features, Cells):
+        case SoftTables(order=order) if isinstance(features, Cells) and _has_cells_of(shape, family):
             return tables_purpose(len(features.tables), order)
         case RankHistogram(cells=cells):
             return _of_ranks(features, shape, cells)
     return None
+
+
+def _has_cells_of(shape: Shape, family: SoftTables) -> bool:
+    """Whether tables are of the schema's columns; single values that spikes are looked for at are those of the plan.
+
+    In tables of several columns they follow from what was released: the model proposes them again.
+    """
+    if family.order == 1:
+        return family.columns == shape.spikes
+    known = shape.table_columns(2)
+    return [(one.value, one.levels) for one in family.columns] == [(one.value, one.levels) for one in known]
 
 
 def _of_paper(features: Features, dimensions: int) -> str | None:

@@ -182,7 +182,7 @@ def count_values(
 
     try:
         return _counted(table, names, progress)
-    except (SmoothsynthError, pa.ArrowException) as error:
+    except (SmoothsynthError, pa.ArrowException, MemoryError) as error:
         # Frames in which an error arises hold rows; a crash reporter shall not find them.
         failed = in_words(error)
     raise failed

@@ -14,7 +14,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
-from smoothsynth.errors import DataError, PlanError, SmoothsynthError
+from smoothsynth.errors import DataError, EngineError, PlanError, SmoothsynthError
 from smoothsynth.private.sources import files, frames
 from smoothsynth.queries.measurement import MOST_ROWS
 
@@ -154,6 +154,11 @@ def in_words(error: Exception) -> SmoothsynthError:
 
     An error of Arrow may quote a cell: it becomes a fixed sentence.
     """
+    if isinstance(error, MemoryError):
+        return EngineError(
+            "The pass over the rows must have more memory than there is. Ask for fewer tables, or release where there is "
+            "more; nothing was charged for this pass."
+        )
     if not isinstance(error, SmoothsynthError):
         return DataError(
             "The rows could not be read to their end: Arrow refused them. Write the table again, and open it."

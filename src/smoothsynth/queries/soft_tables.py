@@ -60,8 +60,9 @@ class TableColumn:
     levels: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        numbers = (self.hats, *self.atoms, *self.levels)
-        if any(type(one) is not int for one in numbers) or (self.hats >= 2) is not (self.value is not None):
+        there = () if self.value is None else (self.value,)
+        whole = all(type(one) is int for one in (self.hats, *there, *self.atoms, *self.levels))
+        if not whole or not (self.hats >= 2 if there else self.hats == len(self.atoms) == 0):
             raise PlanError("A column of a table has at least two hat functions of a value, or none and no value.")
         if len(set(self.atoms)) < len(self.atoms) or (self.atoms and max(map(abs, self.atoms)) > LATTICE):
             raise PlanError(f"Single values of a column of a table are different whole numbers within {LATTICE:,}.")

@@ -20,7 +20,7 @@ import smoothsynth as ss
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli.main import app
-from smoothsynth.errors import DataError, PlanError
+from smoothsynth.errors import DataError, EngineError, PlanError
 from smoothsynth.private import table
 from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.engines.local import LocalEngine
@@ -226,4 +226,17 @@ def test_what_arrow_refuses_amid_a_pass_is_told_without_cells_or_rows(passing):
     assert caught.value.__cause__ is None
     frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
     # The first frame is this test's own.
+    assert not any(isinstance(held, pa.RecordBatch) for frame in frames[1:] for held in frame.f_locals.values())
+
+
+def test_a_pass_that_runs_out_of_memory_is_told_without_rows(monkeypatch):
+    def exhausted(*_):
+        raise MemoryError("Unable to allocate 12 GiB")
+
+    monkeypatch.setattr("smoothsynth.private.engines.kernel.read_cells", exhausted)
+    opened = open_table(pa.table({"age": [41.0, 42.0]}), Schema({"age": Number(0, 100)}))
+    with pytest.raises(EngineError, match="more memory than there is") as caught:
+        LocalEngine().sums(opened, total_degree(1, 1))
+    assert caught.value.__context__ is None
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
     assert not any(isinstance(held, pa.RecordBatch) for frame in frames[1:] for held in frame.f_locals.values())

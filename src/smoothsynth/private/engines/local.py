@@ -61,7 +61,7 @@ class LocalEngine:
         try:
             with one_thread():
                 totals = [_work(shared, kernel)] if threads == 1 else _in_threads(shared, kernel, threads)
-        except (SmoothsynthError, pa.ArrowException) as error:
+        except (SmoothsynthError, pa.ArrowException, MemoryError) as error:
             # Frames in which an error arises hold rows; a crash reporter shall not find them.
             failed = in_words(error)
         else:
