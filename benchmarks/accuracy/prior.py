@@ -70,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     for delta in given.delta:
         for chosen in track(given.sets, description=f"delta = {delta:g}", console=console, transient=True):
-            title = f"{PRIVATE}, {chosen} columns, epsilon = {given.epsilon:g}, delta = {delta:g}, {given.rounds} rounds"
+            title = (
+                f"{PRIVATE}, {chosen} columns, epsilon = {given.epsilon:g}, delta = {delta:g}, {given.rounds} rounds"
+            )
             table = Table("begun with", *MEASURES, title=title)
             for name, errors in judged(folder, chosen, given, delta=delta).items():
                 table.add_row(name, *(shown(mean(list(one)), ".4f") for one in zip(*errors, strict=True)))

@@ -9,9 +9,7 @@ import pytest
 import smoothsynth as ss
 from smoothsynth.errors import DataError, PlanError, ReleaseError, SchemaError
 
-SCHEMA = ss.Schema(
-    {"kind": ss.Category(["a", "b", "c"]), "x": ss.Number(-1, 1), "y": ss.Number(-1, 1, nullable=True)}
-)
+SCHEMA = ss.Schema({"kind": ss.Category(["a", "b", "c"]), "x": ss.Number(-1, 1), "y": ss.Number(-1, 1, nullable=True)})
 
 
 def table(rows, seed, *, shift=0.0, dependent=True):

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth._runtime import one_thread_if_small
-from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, pairs_distance, settle_spreads, simulated
+from smoothsynth.model.clipped_moments import (
+    hold_cut_moments,
+    hold_pairs,
+    hold_whole_means,
+    pairs_distance,
+    settle_spreads,
+    simulated,
+)
 from smoothsynth.model.copula import MOST_SIMULATED, CutMoments, learn_pairs, score_length, score_units
 from smoothsynth.model.marginal_moments import (
     UNKNOWN,

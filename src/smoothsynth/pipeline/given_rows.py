@@ -59,7 +59,7 @@ def public_prior(prior: Any, schema: Schema, data: Any, method: Method, *, keep:
         raise PlanError("Sums are kept for updates, which do not know of a prior. Leave out prior or keep.")
     if is_open(schema):
         raise PlanError("A prior needs public bounds and levels. Declare those that are private, or leave it out.")
-    if prior is data or _place(prior) is not None and _place(prior) == _place(data):
+    if prior is data or (_place(prior) is not None and _place(prior) == _place(data)):
         raise PlanError("The prior is the private table itself, and would be published. Name a public table.")
     table = given_rows(_public_table(prior, schema), schema)
     if absent := [name for name in schema.names if name not in table.column_names]:

@@ -186,7 +186,9 @@ class Release:
 
     def unit_prior(self) -> NDArray[Any] | None:
         """Return the public rows that the model began with as points of the cube, if there are some."""
-        return None if self.prior is None else self.schema.to_unit({name: self.prior[name] for name in self.schema.names})
+        return (
+            None if self.prior is None else self.schema.to_unit({name: self.prior[name] for name in self.schema.names})
+        )
 
     def answer(
         self,

@@ -134,7 +134,13 @@ def carry_out(
         told = _told(progress, seen.purpose)
         rounds = rounds.after(measure(table, seen, engine=engine, ledger=ledger, progress=told))
     subspace = _subspace(planned, table, engine=engine, ledger=ledger, seed=seed)
-    settings: dict[str, Any] = {"subspace": subspace, "seed": seed, "progress": progress, "found": found, "prior": prior}
+    settings: dict[str, Any] = {
+        "subspace": subspace,
+        "seed": seed,
+        "progress": progress,
+        "found": found,
+        "prior": prior,
+    }
     return finish(planned, rounds, ledger.charges, **settings)
 
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from smoothsynth.errors import ReleaseError
 from smoothsynth.pipeline.plan import MOST_COORDINATES
 from smoothsynth.pipeline.release import CSV_FILE, MOMENTS_FILE, PRIOR_FILE, REPORT_FILE, ROWS_FILE
-from smoothsynth.schema.encoding import outside
 from smoothsynth.schema import Category
+from smoothsynth.schema.encoding import outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

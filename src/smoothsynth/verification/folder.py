@@ -200,7 +200,9 @@ def check_prior(evidence: Evidence) -> list[Check]:
     """Say that there are public rows which the model began with: nothing here can show that they were public."""
     if evidence.prior is None:
         return []
-    words = f"The model began with the {evidence.prior.num_rows:,} rows of {PRIOR_FILE}, public by the word of its owner."
+    words = (
+        f"The model began with the {evidence.prior.num_rows:,} rows of {PRIOR_FILE}, public by the word of its owner."
+    )
     return [Check("prior", "note", words)]
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from smoothsynth.verification.folder import check_prior, Evidence
+    from smoothsynth.verification.folder import Evidence
 
 
 # Each check with the files that it reads, beside the receipt.
