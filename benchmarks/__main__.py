@@ -28,6 +28,7 @@ NAMES = {
     "ablation": "accuracy.ablation",
     "fading": "accuracy.fading",
     "nist": "accuracy.nist",
+    "prior": "accuracy.prior",
     "learning": "accuracy.learning",
     "coverage": "coverage.intervals",
     "speed": "speed.summary",

@@ -258,6 +258,10 @@ def release(
         Path | None, typer.Option(help="Keep the exact sums in this file, sealed for --key: see smoothsynth update.")
     ] = None,
     key: Annotated[Path | None, typer.Option(help="With --keep: your own key (smoothsynth federated key).")] = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="A *public* table of the same columns, or an earlier release folder, to begin with."),
+    ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Also write synthetic.csv.")] = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
@@ -306,6 +310,7 @@ def release(
                 memory=memory,
                 keep=keep,
                 key=key,
+                prior=prior,
             )
         made.write_files(folder, csv=csv)
     _report(made, output, quiet=quiet, as_json=as_json)

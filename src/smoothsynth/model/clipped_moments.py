@@ -150,6 +150,14 @@ def lacking_pairs(rows: Array, columns: Marginals, cut: CutMoments) -> tuple[Arr
     return np.where(np.abs(lacking) > noise * np.maximum.outer(doubt, doubt), lacking, 0.0), noise
 
 
+def pairs_distance(rows: Array, columns: Marginals, cut: CutMoments) -> float:
+    """Return the sum of squares of what rows lack of released correlations, over that of their noise."""
+    seen, free = rows[:: -(-len(rows) // _MOST_LOOKED_AT)], free_pairs(columns)
+    flat = np.full(len(seen), 1.0 / len(seen))
+    lacking = cut.missing_correlation(cut.covariance, seen, flat, free) / cut.correlation_noise(seen, flat)
+    return float(np.sum(np.triu(lacking, 1) ** 2))
+
+
 def hold_whole_means(columns: Marginals, low: Sequence[NoisyMoments], cut: CutMoments) -> Marginals:
     """Go back towards the means before the cut where it brought errors of its own, beyond noise and chance.
 

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth._runtime import one_thread_if_small
-from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, settle_spreads, simulated
+from smoothsynth.model.clipped_moments import (
+    hold_cut_moments,
+    hold_pairs,
+    hold_whole_means,
+    pairs_distance,
+    settle_spreads,
+    simulated,
+)
 from smoothsynth.model.copula import MOST_SIMULATED, CutMoments, learn_pairs, score_length, score_units
 from smoothsynth.model.marginal_moments import (
     UNKNOWN,
@@ -26,6 +33,7 @@ from smoothsynth.model.marginal_moments import (
     pooled_mean_square,
 )
 from smoothsynth.model.marginals import Marginals, flat_marginals, separable, tilt
+from smoothsynth.model.prior import prior_rows
 from smoothsynth.model.rank_histogram import learn_ranks, rank_noise
 from smoothsynth.model.row_norms import (
     Stretch,
@@ -46,6 +54,7 @@ from smoothsynth.model.tables import (
     spread_out,
     swapped,
     table_transformation,
+    tables_distance,
 )
 from smoothsynth.queries.families import ClippedSecondMoments, MarginalMoments, RankHistogram, RowNorms
 from smoothsynth.queries.soft_tables import SoftTables
@@ -140,6 +149,7 @@ class Model:
     ranks: NoisyMoments | None = None
     spikes: tuple[Spike, ...] = ()
     tables: tuple[NoisyMoments, ...] = ()
+    prior: Array | None = None
 
     @property
     def _uncut(self) -> tuple[NoisyMoments, ...]:
@@ -189,7 +199,7 @@ class Model:
         if self.lengths is not None:
             many = max(6 * own, 6000) if own <= _MOST_OVERSAMPLED else 2 * own
         with one_thread_if_small(many * self.columns.count):
-            rows = self._rows(own, many, generator)
+            rows = self._begun(own, many, generator)
             if not self.tables or own < _FEWEST_SWAPPED:
                 return rows
             rows, outcome = swapped(
@@ -198,6 +208,19 @@ class Model:
             if told is not None:
                 told(outcome)
             return rows if own == count else spread_out(rows, self.columns, count, generator=generator)
+
+    def _begun(self, count: int, many: int, generator: np.random.Generator) -> Array:  # noqa: TID251
+        """Draw rows of the copula, or rows like those of a public prior if they are nearer to what was released."""
+        rows = self._rows(count, many, generator)
+        if self.prior is None or self.columns.limits is not None:
+            return rows
+        other = prior_rows(self.prior, self.columns, count, generator=generator)
+        return other if self._distance(other) <= self._distance(rows) else rows
+
+    def _distance(self, rows: Array) -> float:
+        """Return how far rows are from what was released of several columns, in squares of its noise."""
+        far = 0.0 if self.cut is None else pairs_distance(rows, self.columns, self.cut)
+        return far + tables_distance(rows, self.tables)
 
     def _rows(self, count: int, many: int, generator: np.random.Generator) -> Array:  # noqa: TID251
         if self.lengths is None:
@@ -211,10 +234,10 @@ class Model:
         return place(chosen, self.columns, generator=generator)
 
 
-def empty_model(schema: Schema) -> Model:
-    """Return the model that knows only the schema: flat, independent columns."""
+def empty_model(schema: Schema, prior: Array | None = None) -> Model:
+    """Return the model that knows only the schema, flat, independent columns, and the public rows of a prior, if any."""
     columns = flat_marginals(schema)
-    return Model(columns, np.eye(columns.count))
+    return Model(columns, np.eye(columns.count), prior=prior)
 
 
 def update_through(model: Model, origin: Model, noisy: NoisyMoments) -> Model:

@@ -125,6 +125,18 @@ def expected_of(measurement: Measurement, points: Array, rows: int) -> NDArray[n
     return np.rint(whole * (rows * FULL_WEIGHT)).astype(np.int64)
 
 
+def tables_distance(rows: Array, released: Sequence[NoisyMoments]) -> float:
+    """Return the sum of squares of what rows lack of released tables, over that of their noise."""
+    far = 0.0
+    for noisy in released:
+        features, family, seen = noisy.features, noisy.measurement.family, noisy.measurement.transformation
+        if not isinstance(features, Cells) or not isinstance(family, SoftTables) or seen is None:
+            raise TypeError("only tables are compared with tables")
+        found = np.concatenate([table.ravel() for table in family.tables_of(seen, rows, features.tables)])
+        far += float(np.sum(((found - noisy.values) / noisy.deviations) ** 2))
+    return far
+
+
 def swapped(
     rows: Array,
     columns: Marginals,

@@ -1,4 +1,4 @@
-"""Rows that somebody gives, public or synthetic, to be completed: read and held against the schema of a release."""
+"""Rows that somebody gives, public or synthetic, to be completed or to begin with: held against the schema of a release."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.errors import DataError, SchemaError
+from smoothsynth.errors import DataError, PlanError, SchemaError
 from smoothsynth.schema import Category, Number, unknown_column
 from smoothsynth.schema.cells import is_text
 from smoothsynth.schema.encoding import outside
+from smoothsynth.schema.unresolved import is_open
 from smoothsynth.schema.valued import plain
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from smoothsynth.methods.options import Method
     from smoothsynth.schema import Column, Measure, Schema
 
     Array = NDArray[np.float64]
@@ -43,6 +45,50 @@ def given_rows(frame: Any, schema: Schema) -> pa.Table:
         raise DataError("The given rows have a column twice. Give each column once.")
     ordered = [name for name in schema.names if name in table.column_names]
     return pa.table({name: _checked(name, table[name], schema.columns[name]) for name in ordered})
+
+
+# A model begins with no more rows than it swaps; of more, as many are taken evenly.
+_MOST_PRIOR = 50_000
+
+
+def public_prior(prior: Any, schema: Schema, data: Any, method: Method, *, keep: object) -> pa.Table:
+    """Return the public rows of a prior: a frame, a file, a release or its folder; refuse what would publish private rows."""
+    if method.name != "auto":
+        raise PlanError("A prior is where the model of method='auto' begins; other methods have none. Leave it out.")
+    if keep is not None:
+        raise PlanError("Sums are kept for updates, which do not know of a prior. Leave out prior or keep.")
+    if is_open(schema):
+        raise PlanError("A prior needs public bounds and levels. Declare those that are private, or leave it out.")
+    if prior is data or (_place(prior) is not None and _place(prior) == _place(data)):
+        raise PlanError("The prior is the private table itself, and would be published. Name a public table.")
+    table = given_rows(_public_table(prior, schema), schema)
+    if absent := [name for name in schema.names if name not in table.column_names]:
+        raise SchemaError(f"A prior must have every column of the schema; {absent[0]!r:.80} is not there.")
+    every = -(-table.num_rows // _MOST_PRIOR)
+    return table.take(np.arange(0, table.num_rows, every)).combine_chunks()
+
+
+def unit_rows(table: pa.Table, schema: Schema) -> Array:
+    """Return rows of the schema as points of the cube."""
+    return schema.to_unit({name: table[name] for name in schema.names})
+
+
+def _place(data: Any) -> Path | None:
+    from pathlib import Path
+
+    return Path(data).resolve() if isinstance(data, (str, Path)) else None
+
+
+def _public_table(prior: Any, schema: Schema) -> Any:
+    from smoothsynth.pipeline.load import load
+    from smoothsynth.pipeline.release import Release
+
+    place = _place(prior)
+    if place is not None:
+        prior = load(place) if place.is_dir() else read_given(place, schema)
+    if isinstance(prior, Release):
+        prior = prior.table
+    return prior
 
 
 def read_given(path: Path, schema: Schema) -> pa.Table:

@@ -21,8 +21,17 @@ from smoothsynth.fit.result import is_outcome
 from smoothsynth.methods.layout import CANDIDATES, FITS, LEAST_SQUARES, purpose_of
 from smoothsynth.methods.options import METHODS
 from smoothsynth.pipeline.documents import CHARGE, MOST_CHARGES, plain_file, read_measured, read_receipt
-from smoothsynth.pipeline.release import CSV_FILE, MOMENTS_FILE, REPORT_FILE, ROWS_FILE, Receipt, Release, sha256
-from smoothsynth.pipeline.stored_rows import check_sizes, read_rows
+from smoothsynth.pipeline.release import (
+    CSV_FILE,
+    MOMENTS_FILE,
+    PRIOR_FILE,
+    REPORT_FILE,
+    ROWS_FILE,
+    Receipt,
+    Release,
+    sha256,
+)
+from smoothsynth.pipeline.stored_rows import check_sizes, read_prior, read_rows
 from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS, check_indicators
 from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.schema.encoding import outside
@@ -42,7 +51,7 @@ if TYPE_CHECKING:
 
 
 NEEDED = {ROWS_FILE, MOMENTS_FILE}
-KNOWN = NEEDED | {CSV_FILE, REPORT_FILE}
+KNOWN = NEEDED | {CSV_FILE, REPORT_FILE, PRIOR_FILE}
 # Versions of a source tree that is not installed have the second form.
 _PART = r"(0|[1-9]\d{0,3})"
 _SOFTWARE = re.compile(
@@ -146,9 +155,9 @@ def load(path: str | Path) -> Release:
         _check_agreement(receipt, measured)
         check_reach(measured)
         _check_form(stated, measured)
-        check_sizes(folder, receipt.schema, receipt.synthetic_rows)
+        check_sizes(folder, receipt.schema, receipt.synthetic_rows, prior_rows=receipt.prior_rows)
         _check_hashes(folder, stated.facts["sha256"])
-        table = _read_rows(folder, receipt)
+        table, prior = _read_rows(folder, receipt), prior_of(folder, receipt)
     except ReleaseError:
         raise
     except SmoothsynthError as error:
@@ -159,7 +168,7 @@ def load(path: str | Path) -> Release:
         raise ReleaseError(
             f"{folder} is not a whole release: a field is missing or has the wrong type ({type(error).__name__})."
         ) from error
-    return Release(table, measured.moments, receipt, measured.subspace, measured.earlier, measured.found)
+    return Release(table, measured.moments, receipt, measured.subspace, measured.earlier, measured.found, prior)
 
 
 def _check_spent(receipt: Receipt, stated: dict[str, float]) -> None:
@@ -226,6 +235,15 @@ def _read_rows(folder: Path, receipt: Receipt) -> pyarrow.Table:
     if any(map(outside, receipt.schema.columns.values(), table.columns)):
         raise ReleaseError(f"{ROWS_FILE} must have a value that its column can take in every cell, and has not.")
     return table
+
+
+def prior_of(folder: Path, receipt: Receipt) -> pyarrow.Table | None:
+    """Read the public rows of a prior, if the receipt says that there are some."""
+    if receipt.prior_rows:
+        return read_prior(plain_file(folder, PRIOR_FILE), receipt.schema, receipt.prior_rows)
+    if (folder / PRIOR_FILE).exists():
+        raise ReleaseError(f"{PRIOR_FILE} is there, and the receipt says nothing of a prior.")
+    return None
 
 
 def _check_hashes(folder: Path, hashes: dict[str, str]) -> None:

@@ -40,8 +40,9 @@ NEIGHBOURS = (
     "Two tables are neighbours if they have the same number of rows and differ in one row; "
     "the number of rows is public."
 )
-ROWS_FILE, MOMENTS_FILE, RECEIPT_FILE, CSV_FILE, REPORT_FILE = (
+ROWS_FILE, PRIOR_FILE, MOMENTS_FILE, RECEIPT_FILE, CSV_FILE, REPORT_FILE = (
     "synthetic.parquet",
+    "prior.parquet",
     "moments.json",
     "receipt.json",
     "synthetic.csv",
@@ -67,6 +68,7 @@ class Receipt:
     synthetic_rows: int
     version: str
     format: int = FORMAT
+    prior_rows: int = 0
 
     @property
     def spent(self) -> Budget:
@@ -111,6 +113,7 @@ class Receipt:
             "synthetic_rows": self.synthetic_rows,
             "seed": self.seed,
             "schema": self.schema.facts(),
+            **({"prior_rows": self.prior_rows} if self.prior_rows else {}),
         }
 
     @classmethod
@@ -131,6 +134,7 @@ class Receipt:
             synthetic_rows=_whole(facts["synthetic_rows"]),
             version=facts["software"].removeprefix("smoothsynth "),
             format=facts["format"],
+            prior_rows=_whole(facts["prior_rows"]) if "prior_rows" in facts else 0,
         )
 
 
@@ -139,7 +143,8 @@ class Release:
     """A synthetic table that anyone may see, with its noisy moments and its receipt.
 
     `earlier` are the moments of the release whose transformations this one kept (docs/federated.md); they were charged
-    there. `found` are the noisy counts from which private bounds and levels follow, if the schema asked for some.
+    there. `found` are the noisy counts from which private bounds and levels follow, if the schema asked for some. `prior` are
+    the public rows that its model began with, if some were given.
     """
 
     table: pyarrow.Table
@@ -148,6 +153,7 @@ class Release:
     subspace: NoisySubspace | None = None
     earlier: tuple[NoisyMoments, ...] = ()
     found: Found | None = None
+    prior: pyarrow.Table | None = None
 
     @property
     def schema(self) -> Schema:
@@ -177,6 +183,12 @@ class Release:
     def unit_rows(self) -> NDArray[Any]:
         """Return the synthetic rows as points of the cube."""
         return self.schema.to_unit({name: self.table[name] for name in self.schema.names})
+
+    def unit_prior(self) -> NDArray[Any] | None:
+        """Return the public rows that the model began with as points of the cube, if there are some."""
+        return (
+            None if self.prior is None else self.schema.to_unit({name: self.prior[name] for name in self.schema.names})
+        )
 
     def answer(
         self,
@@ -269,6 +281,8 @@ class Release:
     def write_files(self, folder: Path, *, csv: bool = False) -> None:
         """Write the files of the release into a folder that `write_whole` prepared."""
         write_rows(self.table, folder / ROWS_FILE)
+        if self.prior is not None:
+            write_rows(self.prior, folder / PRIOR_FILE)
         if csv:
             self._warn_of_formulas()
             write_csv(self.table, folder / CSV_FILE)

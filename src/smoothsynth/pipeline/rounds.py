@@ -16,10 +16,15 @@ from smoothsynth.model.model import Model, empty_model, update_through
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from smoothsynth.pipeline.plan import Plan
     from smoothsynth.queries.measurement import Measurement, NoisyMoments
     from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Schema
+
+    Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,9 +45,9 @@ class Rounds:
     earlier: tuple[NoisyMoments, ...] = ()
 
     @classmethod
-    def planned(cls, plan: Plan, *, earlier: Iterable[NoisyMoments] = ()) -> Rounds:
-        """Begin the rounds of a plan."""
-        empty = empty_model(plan.schema)
+    def planned(cls, plan: Plan, *, earlier: Iterable[NoisyMoments] = (), prior: Array | None = None) -> Rounds:
+        """Begin the rounds of a plan, with the public rows of a prior, if any."""
+        empty = empty_model(plan.schema, prior)
         return cls(plan.measurements, plan.rows, plan.adaptive, empty, empty, earlier=tuple(earlier))
 
     @classmethod
@@ -54,9 +59,10 @@ class Rounds:
         rows: int,
         earlier: Iterable[NoisyMoments] = (),
         adaptive: bool = True,
+        prior: Array | None = None,
     ) -> Rounds:
         """Begin the rounds of a release again, to learn from its moments what was learned then."""
-        empty, measurements = empty_model(schema), tuple(noisy.measurement for noisy in moments)
+        empty, measurements = empty_model(schema, prior), tuple(noisy.measurement for noisy in moments)
         return cls(measurements, rows, adaptive, empty, empty, earlier=tuple(earlier))
 
     @property

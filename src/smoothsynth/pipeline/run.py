@@ -12,6 +12,7 @@ from smoothsynth.methods.options import chosen_method
 from smoothsynth.model.contradictions import remarks
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import Synthesis, rows_of_model, synthesise
+from smoothsynth.pipeline.given_rows import public_prior, unit_rows
 from smoothsynth.pipeline.plan import Plan, check_choices, plan, plan_found
 from smoothsynth.pipeline.release import Receipt, Release
 from smoothsynth.pipeline.rounds import Rounds
@@ -25,6 +26,8 @@ from smoothsynth.private.table import open_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    import pyarrow
 
     from smoothsynth.accounting.charges import Charge
     from smoothsynth.accounting.ledger import Reservation
@@ -55,6 +58,7 @@ def release(
     memory: str | int | None = None,
     keep: str | Path | None = None,
     key: str | Path | None = None,
+    prior: Any = None,
     **choices: Any,
 ) -> Release:
     """Make a differentially private synthetic table of `data`.
@@ -65,12 +69,15 @@ def release(
     under `label`, before any noise is drawn. `engine="spark"` or `"dask"` lets the cluster at the address `cluster` (by
     default the one in use) read a path. `memory`, such as "512MB", bounds what the local engine holds at once, whatever
     the size of the table (docs/scaling.md). `keep` names a file for the exact sums, sealed for the owner of `key`, to
-    which `update` can add new rows later (docs/federated.md). `method` and the other choices are those of `plan`.
+    which `update` can add new rows later (docs/federated.md). `prior` is a *public* table with the same columns, such as last
+    year's release: the model begins with its dependence and learns what differs; it is published with the release.
+    `method` and the other choices are those of `plan`.
     """
     # Misuse surfaces first: nothing is spent on a release that cannot be made.
     check_seed(seed)
     method, choices = chosen_method(method, choices, called=[release, plan])
     budget = check_choices(schema, epsilon=epsilon, delta=delta, method=method, **choices)
+    public = None if prior is None else public_prior(prior, schema, data, method, keep=keep)
     owner = None if keep is None else _owner(keep, key)
     file = None if ledger is None else LedgerFile(ledger)
     if file is not None:
@@ -93,7 +100,7 @@ def release(
         table = table.seen_as(planned.schema)
         if upon is not None:
             upon.plan_further(planned.charges[len(found.charges) :])
-    settings: dict[str, Any] = {"seed": seed, "progress": progress, "ledger": spending, "found": found}
+    settings: dict[str, Any] = {"seed": seed, "progress": progress, "ledger": spending, "found": found, "prior": public}
     recalling = Recalling(summing)
     if owner is None:
         return carry_out(planned, table, engine=recalling, **settings)
@@ -118,15 +125,23 @@ def carry_out(
     ledger: Ledger | None = None,
     earlier: Sequence[NoisyMoments] = (),
     found: Found | None = None,
+    prior: pyarrow.Table | None = None,
 ) -> Release:
     """Measure what the plan says, fit, draw rows, and write the receipt; keep the transformations of `earlier`, if given."""
     ledger = Ledger(planned.budget, planned=planned.charges) if ledger is None else ledger
-    rounds = Rounds.planned(planned, earlier=earlier)
+    rounds = Rounds.planned(planned, earlier=earlier, prior=None if prior is None else unit_rows(prior, planned.schema))
     while (seen := rounds.next) is not None:
         told = _told(progress, seen.purpose)
         rounds = rounds.after(measure(table, seen, engine=engine, ledger=ledger, progress=told))
     subspace = _subspace(planned, table, engine=engine, ledger=ledger, seed=seed)
-    return finish(planned, rounds, ledger.charges, subspace=subspace, seed=seed, progress=progress, found=found)
+    settings: dict[str, Any] = {
+        "subspace": subspace,
+        "seed": seed,
+        "progress": progress,
+        "found": found,
+        "prior": prior,
+    }
+    return finish(planned, rounds, ledger.charges, **settings)
 
 
 def finish(
@@ -138,6 +153,7 @@ def finish(
     seed: int | None = None,
     progress: Progress | None = None,
     found: Found | None = None,
+    prior: pyarrow.Table | None = None,
 ) -> Release:
     """Fit and draw rows once all is measured; costs nothing."""
     if planned.modelled:
@@ -145,7 +161,7 @@ def finish(
         made = rows_of_model(planned.schema, rounds.model, planned.synthetic_rows, seed=seed, progress=told)
     else:
         made = _weighed(planned, rounds.moments, subspace, seed=seed, progress=_told_fit(progress))
-    return _release(planned, rounds, charges, subspace=subspace, made=made, seed=seed, found=found)
+    return _release(planned, rounds, charges, subspace=subspace, made=made, seed=seed, found=found, prior=prior)
 
 
 def _weighed(
@@ -191,6 +207,7 @@ def _release(
     made: Synthesis,
     seed: int | None,
     found: Found | None,
+    prior: pyarrow.Table | None,
 ) -> Release:
     import pyarrow
 
@@ -211,8 +228,9 @@ def _release(
         seed=seed,
         synthetic_rows=planned.synthetic_rows,
         version=VERSION,
+        prior_rows=0 if prior is None else prior.num_rows,
     )
-    return Release(rows, rounds.moments, receipt, subspace, rounds.earlier, found)
+    return Release(rows, rounds.moments, receipt, subspace, rounds.earlier, found, prior)
 
 
 def _reserve(planned: Plan, file: LedgerFile, label: str) -> Reservation:

@@ -107,7 +107,13 @@ def _learned_model(release: Release) -> Model:
         raise PlanError(
             "This release was made by weighing candidates: its rows are all there is. Use method='auto' for a model."
         )
-    rounds = Rounds.released(release.schema, release.moments, rows=release.receipt.rows, earlier=release.earlier)
+    rounds = Rounds.released(
+        release.schema,
+        release.moments,
+        rows=release.receipt.rows,
+        earlier=release.earlier,
+        prior=release.unit_prior(),
+    )
     return rounds.after(*release.moments).model
 
 

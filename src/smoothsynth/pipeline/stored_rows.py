@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import ReleaseError
 from smoothsynth.pipeline.plan import MOST_COORDINATES
-from smoothsynth.pipeline.release import CSV_FILE, MOMENTS_FILE, REPORT_FILE, ROWS_FILE
+from smoothsynth.pipeline.release import CSV_FILE, MOMENTS_FILE, PRIOR_FILE, REPORT_FILE, ROWS_FILE
 from smoothsynth.schema import Category
+from smoothsynth.schema.encoding import outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +57,17 @@ def read_rows(path: Path, schema: Schema, count: int) -> pyarrow.Table:
     if table.num_rows != count:
         raise ReleaseError(f"{ROWS_FILE} has other rows than it says.")
     return pyarrow.table(table.columns, names=list(schema.names))
+
+
+def read_prior(path: Path, schema: Schema, count: int) -> pyarrow.Table:
+    """Read the public rows that a model began with, each a row that the schema can have."""
+    try:
+        table = read_rows(path, schema, count)
+    except ReleaseError as error:
+        raise ReleaseError(str(error).replace(ROWS_FILE, PRIOR_FILE)) from error
+    if any(map(outside, schema.columns.values(), table.columns)):
+        raise ReleaseError(f"{PRIOR_FILE} must have a value that its column can take in every cell, and has not.")
+    return table
 
 
 def written_by(path: Path) -> str:
@@ -154,13 +166,14 @@ _CELL, _ABOUT = 32, 8192
 _GROUP = 2**20
 
 
-def check_sizes(folder: Path, schema: Schema, count: int) -> None:
+def check_sizes(folder: Path, schema: Schema, count: int, *, prior_rows: int = 0) -> None:
     """Refuse a folder with a file that is larger than one of `count` rows of this schema can be."""
     if schema.dimensions > MOST_COORDINATES:
         raise ReleaseError(
             f"A release has at most {MOST_COORDINATES:,} coordinates; this one has {schema.dimensions:,}."
         )
-    for name, most in _largest(schema, count).items():
+    largest = _largest(schema, count) | {PRIOR_FILE: _largest(schema, prior_rows)[ROWS_FILE]}
+    for name, most in largest.items():
         path = folder / name
         if path.is_file() and path.stat().st_size > most:
             raise ReleaseError(

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.pipeline.documents import Measured, Stated, plain_file, read_measured, read_receipt
-from smoothsynth.pipeline.load import KNOWN, NEEDED
-from smoothsynth.pipeline.release import MOMENTS_FILE, RECEIPT_FILE, ROWS_FILE, Release, sha256
+from smoothsynth.pipeline.load import KNOWN, NEEDED, prior_of
+from smoothsynth.pipeline.release import MOMENTS_FILE, PRIOR_FILE, RECEIPT_FILE, ROWS_FILE, Release, sha256
 from smoothsynth.pipeline.stored_rows import check_sizes, read_rows
 from smoothsynth.queries.measurement import Choosing
 from smoothsynth.schema import Category, Schema
@@ -48,6 +48,7 @@ class Evidence:
     measured: Measured
     table: pyarrow.Table
     unreadable: dict[str, str]
+    prior: pyarrow.Table | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class Evidence:
     def release(self) -> Release:
         """Return the release that the folder says it is, if it can be one."""
         m = self.measured
-        return Release(self.table, m.moments, self.stated.receipt, m.subspace, m.earlier, m.found)
+        return Release(self.table, m.moments, self.stated.receipt, m.subspace, m.earlier, m.found, self.prior)
 
 
 def read_evidence(path: str | Path) -> Evidence:
@@ -104,7 +105,7 @@ def read_evidence(path: str | Path) -> Evidence:
             raise ReleaseError(f"{folder} is not a release folder: there is no such folder.")
         stated = read_receipt(folder)
         schema, fingerprint = Schema.from_facts(stated.facts["schema"]), sha256(plain_file(folder, RECEIPT_FILE))
-        check_sizes(folder, schema, stated.facts["synthetic_rows"])
+        check_sizes(folder, schema, stated.facts["synthetic_rows"], prior_rows=stated.receipt.prior_rows)
     except ReleaseError:
         raise
     except SmoothsynthError as error:
@@ -125,7 +126,12 @@ def read_evidence(path: str | Path) -> Evidence:
         table = read_rows(plain_file(folder, ROWS_FILE), schema, stated.facts["synthetic_rows"])
     except Exception as error:
         unreadable["rows"] = _words(ROWS_FILE, error)
-    return Evidence(folder, stated, schema, fingerprint, measured, table, unreadable)
+    prior: pyarrow.Table = None
+    try:
+        prior = prior_of(folder, stated.receipt)
+    except Exception as error:
+        unreadable["prior"] = _words(PRIOR_FILE, error)
+    return Evidence(folder, stated, schema, fingerprint, measured, table, unreadable, prior)
 
 
 def _words(name: str, error: Exception) -> str:
@@ -188,6 +194,16 @@ def check_rows(evidence: Evidence) -> list[Check]:
     ]
     size = f"{table.num_rows:,} rows x {table.num_columns} columns"
     return verdict("rows", problems, f"{size} of the right types; every value is there and within its bounds.")
+
+
+def check_prior(evidence: Evidence) -> list[Check]:
+    """Say that there are public rows which the model began with: nothing here can show that they were public."""
+    if evidence.prior is None:
+        return []
+    words = (
+        f"The model began with the {evidence.prior.num_rows:,} rows of {PRIOR_FILE}, public by the word of its owner."
+    )
+    return [Check("prior", "note", words)]
 
 
 def check_constraints(evidence: Evidence) -> list[Check]:

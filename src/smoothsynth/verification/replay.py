@@ -57,7 +57,10 @@ def replay(evidence: Evidence) -> Replay:
 def _begun(evidence: Evidence) -> Rounds:
     adaptive = evidence.modelled or any(noisy.measurement.transformation is not None for noisy in evidence.moments)
     rows, earlier = evidence.facts["rows"], evidence.earlier
-    return Rounds.released(evidence.schema, evidence.moments, rows=rows, earlier=earlier, adaptive=adaptive)
+    prior = evidence.release().unit_prior()
+    return Rounds.released(
+        evidence.schema, evidence.moments, rows=rows, earlier=earlier, adaptive=adaptive, prior=prior
+    )
 
 
 def check_replay(evidence: Evidence) -> list[Check]:

@@ -14,6 +14,7 @@ from smoothsynth.verification.folder import (
     check_files,
     check_form,
     check_hashes,
+    check_prior,
     check_rows,
     read_evidence,
 )
@@ -53,9 +54,10 @@ _CHECKS: tuple[tuple[str, Callable[[Evidence], list[Check]], tuple[str, ...]], .
     ("range", check_range, ("moments",)),
     ("earlier", check_earlier, ("moments",)),
     ("found", check_found, ("moments",)),
+    ("prior", check_prior, ("prior",)),
     ("moments", check_rows_against_moments, ("moments", "rows")),
-    ("transformations", check_replay, ("moments",)),
-    ("page", check_page, ("moments", "rows")),
+    ("transformations", check_replay, ("moments", "prior")),
+    ("page", check_page, ("moments", "rows", "prior")),
 )
 
 
