@@ -153,9 +153,10 @@ def protected(plan: Plan) -> str:
 
 def _person_note(person: str, most: int) -> str:
     """Say what becomes of persons with several rows."""
-    several = f"At most {most} rows of each are taken, and k of them weigh 1/k each"
+    taken = f"At most {most} rows of each are taken, and k of them weigh 1/k each"
+    several = "One row of each is taken" if most == 1 else taken
     return (
-        f"Persons are told apart by {one_line(repr(person))}, which is read and never released. {several if most > 1 else 'One row of each is taken'}: "
+        f"Persons are told apart by {one_line(repr(person))}, which is read and never released. {several}: "
         "every person weighs the same. A keyed hash decides which rows; those without an id are left out."
     )
 

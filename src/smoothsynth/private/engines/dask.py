@@ -150,7 +150,8 @@ def open_frame(data: Any, columns: Mapping[str, Column], persons: Persons | None
 def _of_persons(frame: Any, persons: Persons) -> Any:
     """Bring the rows of each person together by the digest of the id, and take some; ids themselves go nowhere."""
     marked = frame.map_partitions(_marked, persons, meta=_marked(frame._meta, persons))
-    together = marked.shuffle(on=[_ID])
+    # Other ways to shuffle turn cells into the type of their column, which may fail because of one of them.
+    together = marked.shuffle(on=[_ID], shuffle_method="tasks")
     return together.map_partitions(_taken, persons, meta=_taken(marked._meta, persons))
 
 

@@ -131,7 +131,7 @@ def open_frame(data: Any, columns: Mapping[str, Column], persons: Persons | None
     if persons is None:
         return SparkSource(chosen, names, int(run(context, chosen.count, loggers=loggers)))
     attempt(lambda: _ship_package(frame.sparkSession))
-    taken = attempt(lambda: _of_persons(chosen, names, persons))
+    taken = run(context, lambda: _of_persons(chosen, names, persons), loggers=loggers)
     counted = run(context, taken.groupBy(_TAKEN).count().collect, loggers=loggers)
     times = {int(row[0]): int(row[1]) for row in counted}
     return SparkPersonSource(taken, (*persons.columns, TAKEN), count_persons(times), sum(times.values()), persons.most)
@@ -144,7 +144,7 @@ def _of_persons(frame: Any, names: tuple[str, ...], persons: Persons) -> Any:
     from pyspark.sql.types import BinaryType, LongType, StructType
 
     kept = [field for field, name in zip(frame.schema.fields, names, strict=True) if name != persons.column]
-    shape = StructType(kept).add(_ID, BinaryType()).add(_ORDER, LongType())
+    shape = StructType([*kept]).add(_ID, BinaryType()).add(_ORDER, LongType())
     marked = frame.mapInArrow(_mark(persons, names), shape)
     together = Window.partitionBy(_ID)
     place = f.row_number().over(together.orderBy(_ORDER))
