@@ -179,6 +179,18 @@ def test_other_persons_have_no_say():
         pd.testing.assert_frame_equal(taken(pd.concat([crowd, mine])), alone)
 
 
+def test_every_row_of_a_person_is_as_likely_to_be_taken():
+    """Also where most rows of a person are the same: 9 of 10 are, so one taken of 10 is one of them 9 times of 10."""
+    frame = pd.DataFrame({"id": np.repeat(np.arange(2000), 10), "x": np.tile([1.0, *[0.0] * 9], 2000)})
+    schema = ss.Schema({"x": ss.Number(-1.0, 1.0)}, person="id")
+    for most in (1, 3):
+        table = open_table(frame, schema, rows_per_person=most)
+        found = LocalEngine().sums(table, [term_feature((0, 1))])
+        mean = found.unseal()[0] / (found.denominator * 2**32 * 2000)
+        # Five deviations of a share of 2,000 draws.
+        assert abs(mean - 0.1) < 5 * math.sqrt(0.09 / 2000 / most)
+
+
 @pytest.mark.parametrize(
     ("ids", "persons"),
     [

@@ -2,7 +2,8 @@
 
     person      rows whose cells in the column of ids have one text (as of levels: 7, 7.0 and "7"; not 07); a row without an
                 id is nobody's, and left out
-    taken       the first `most` rows of a person in the order of BLAKE2b(key; id, cells), all if there are fewer
+    taken       the first `most` rows of a person in the order of BLAKE2b(key; id, cells), all if there are fewer; copies of a
+                row stand at places of their own, so that every row of a person is as likely to be taken
     weight      1/k of each, where k are taken; in the sums, whole numbers of 1/lcm(1, ..., most)
 
 The key is drawn when a table is opened and kept nowhere. What is taken of a person depends on the key and on the rows of
@@ -98,16 +99,33 @@ def weight_unit(most: int) -> int:
 
 def take(ids: Ids, order: Ids, most: int) -> NDArray[np.uint8]:
     """Return for each row how many rows are taken of its person, 0 if it is not one of them."""
+    rows = np.column_stack([ids, order])
+    places = np.lexsort(rows.T[::-1])
+    order = order.copy()
+    order[places] = spread(rows[places, 2], _alike(rows[places])[0])
     places = np.lexsort((order, ids[:, 1], ids[:, 0]))
     known = ids[places]
-    starts = np.flatnonzero(np.concatenate([[True], (known[1:] != known[:-1]).any(axis=1)])[: len(known)])
-    sizes = np.diff(np.append(starts, len(known)))
-    before = np.arange(len(known)) - np.repeat(starts, sizes)
-    counts = np.repeat(np.minimum(sizes, most), sizes)
+    before, sizes = _alike(known)
+    counts = np.minimum(sizes, most)
     counts[(before >= most) | ~known.any(axis=1)] = 0
     taken = np.zeros(len(known), dtype=np.uint8)
     taken[places] = counts
     return taken
+
+
+def _alike(rows: Ids) -> tuple[Ids, Ids]:
+    """Return, of sorted rows, how many equal ones stand before each, and how many there are."""
+    starts = np.flatnonzero(np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])[: len(rows)])
+    sizes = np.diff(np.append(starts, len(rows)))
+    return np.arange(len(rows)) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
+
+
+def spread(order: Ids, copy: Ids) -> Ids:
+    """Return another place for every copy of a row, none before the others by intent (SplitMix64: Steele and others 2014)."""
+    mixed = order.astype(np.uint64) + (copy.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31))).view(np.int64)
 
 
 def count_persons(times: Mapping[int, int]) -> int:

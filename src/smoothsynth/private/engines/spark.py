@@ -23,8 +23,8 @@ from smoothsynth.errors import DataError, EngineError, PlanError
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.partial import Partial, Work, cut, sealed, total
 from smoothsynth.private.engines.spark_jobs import attempt, packed_package, run
-from smoothsynth.private.persons import TAKEN, count_persons
-from smoothsynth.private.sources.cells import check_names, check_types
+from smoothsynth.private.persons import TAKEN, count_persons, spread
+from smoothsynth.private.sources.cells import check_names, check_types, numbers
 from smoothsynth.private.sources.validation import safe_batches
 
 if TYPE_CHECKING:
@@ -146,11 +146,23 @@ def _of_persons(frame: Any, names: tuple[str, ...], persons: Persons) -> Any:
     kept = [field for field, name in zip(frame.schema.fields, names, strict=True) if name != persons.column]
     shape = StructType([*kept]).add(_ID, BinaryType()).add(_ORDER, LongType())
     marked = frame.mapInArrow(_mark(persons, names), shape)
+    copy = f.row_number().over(Window.partitionBy(_ID, _ORDER).orderBy(_ORDER)) - f.lit(1)
+    marked = marked.withColumn(_PLACE, copy.cast("long")).mapInArrow(_spread, shape)
     together = Window.partitionBy(_ID)
     place = f.row_number().over(together.orderBy(_ORDER))
     size = f.least(f.count(f.lit(1)).over(together), f.lit(persons.most))
     ranked = marked.withColumn(_PLACE, place).withColumn(_TAKEN, size).where(f.col(_PLACE) <= persons.most)
     return ranked.select(*(field.name for field in kept), _TAKEN)
+
+
+def _spread(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give copies of a row places of their own."""
+    import pyarrow as pa
+
+    for batch in batches:
+        order = spread(numbers(batch.column(_ORDER)), numbers(batch.column(_PLACE)))
+        kept = batch.drop_columns([_ORDER, _PLACE])
+        yield kept.append_column(_ORDER, pa.array(order))
 
 
 def _mark(persons: Persons, names: tuple[str, ...]) -> Any:
