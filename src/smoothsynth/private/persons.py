@@ -139,19 +139,19 @@ class PersonSource:
 
     source: Source
     names: tuple[str, ...]
-    marks: NDArray[np.uint8]
+    counts: NDArray[np.uint8]
     averaged: int
 
     @property
     def rows(self) -> int:
         """The number of persons."""
-        taken, times = np.unique(self.marks[self.marks > 0], return_counts=True)
+        taken, times = np.unique(self.counts[self.counts > 0], return_counts=True)
         return count_persons(dict(zip(taken.tolist(), times.tolist(), strict=True)))
 
     @property
     def taken(self) -> int:
         """The number of rows that are taken: private."""
-        return int(np.count_nonzero(self.marks))
+        return int(np.count_nonzero(self.counts))
 
     def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are taken, without ids, each with how many are taken of its person."""
@@ -159,13 +159,13 @@ class PersonSource:
 
         done = 0
         for batch in self.source.batches(batch_rows):
-            marks = self.marks[done : done + batch.num_rows]
+            counts = self.counts[done : done + batch.num_rows]
             done += batch.num_rows
-            if len(marks) < batch.num_rows:
+            if len(counts) < batch.num_rows:
                 break
-            kept = batch.select(list(self.names)).append_column(TAKEN, pa.array(marks))
-            yield kept.filter(pa.array(marks > 0))
-        if done != len(self.marks):
+            kept = batch.select(list(self.names)).append_column(TAKEN, pa.array(counts))
+            yield kept.filter(pa.array(counts > 0))
+        if done != len(self.counts):
             raise other_rows()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -187,8 +187,8 @@ def of_persons(source: Source, persons: Persons) -> PersonSource:
         digests, places = persons.digests(batch)
         ids.append(digests)
         order.append(places)
-    marks = take(np.concatenate(ids), np.concatenate(order), persons.most)
-    return PersonSource(source, tuple(persons.columns), marks, persons.most)
+    counts = take(np.concatenate(ids), np.concatenate(order), persons.most)
+    return PersonSource(source, tuple(persons.columns), counts, persons.most)
 
 
 class PersonSums:

@@ -171,9 +171,9 @@ def _marked(part: Any, persons: Persons) -> Any:
 
 def _taken(part: Any, persons: Persons) -> Any:
     """Take rows of each person; all of a person are in one partition."""
-    marks = take(part[[_ID, _REST]].to_numpy(), part[_ORDER].to_numpy(), persons.most)
+    counts = take(part[[_ID, _REST]].to_numpy(), part[_ORDER].to_numpy(), persons.most)
     named = part.drop(columns=[_ID, _REST, _ORDER]).set_axis(list(persons.columns), axis="columns")
-    return named.assign(**{TAKEN: marks.astype(np.int64)})[marks > 0]
+    return named.assign(**{TAKEN: counts.astype(np.int64)})[counts > 0]
 
 
 def open_engine(cluster: str | None, data: Any = None) -> DaskEngine:
