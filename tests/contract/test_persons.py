@@ -130,10 +130,16 @@ def dask_frame(path, _):
     return dataframe.from_pandas(pd.read_parquet(path), npartitions=5)
 
 
+def spark_frame(path, spark):
+    # By default a shuffle has 200 parts, of which hardly any has a row here.
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    return spark.read.parquet(str(path)).repartition(3)
+
+
 CLUSTERS = {
     "dask": (DaskEngine, "dask_client", dask_frame),
     "dask, in threads": (DaskEngine, "", dask_frame),
-    "spark": (SparkEngine, "spark", lambda path, spark: spark.read.parquet(str(path)).repartition(3)),
+    "spark": (SparkEngine, "spark", spark_frame),
 }
 
 
@@ -151,6 +157,8 @@ def test_a_frame_of_a_cluster_takes_the_same_rows(name, request, tmp_path):
     assert (found.unseal(), found.denominator) == sums(local, "tables")
     # How far a pass is is told in persons.
     assert {every for _, every in told} == {persons_of(rows)}
+    if name == "spark":
+        cluster[0].conf.unset("spark.sql.shuffle.partitions")
 
 
 def test_the_key_decides_and_nothing_else():

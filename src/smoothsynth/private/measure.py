@@ -136,6 +136,8 @@ def measure_levels(
     A value is shown if its noisy count reaches the threshold (docs/proofs/private-schema.md, section 3), and of more than
     MOST_FOUND values those with the largest noisy counts. What is not shown leaves no trace.
     """
+    if table.averaged > 1:
+        raise PlanError("Private levels count one row of each person. Say rows_per_person=1, or declare the levels.")
     for sealed, measurement in zip(
         count_values(table, [m.column for m in measurements], progress=progress), measurements, strict=True
     ):

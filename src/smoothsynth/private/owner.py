@@ -120,6 +120,9 @@ _HEAD = """\
 #
 # Add  nullable = true  to a column in which missing cells mean something.
 #
+# If a person can have several rows, name the column with their ids in a line  person = "patient_id"  above all columns, and
+# delete its section: it is read, and never released.
+#
 # Make sure that the names below are names, and no person's cells: of a CSV file they are its first line.
 # The types were guessed from the types in the file, or from its first rows. Make sure that they are what you would have
 # said without looking.
