@@ -13,6 +13,7 @@ person moves the sums as one row would (docs/proofs/persons.md). Ids are held as
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from smoothsynth.schema.category import labelled
 from smoothsynth.schema.valued import PRIVATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -73,6 +74,15 @@ class Persons:
         order = b"".join(self._digest(whole[at : at + width], 8) for at in range(0, len(whole), width))
         return rows[:, :2], np.frombuffer(order, dtype="<i8")
 
+    def digests_of(self, batches: Callable[[], Iterable[pa.RecordBatch]]) -> tuple[Ids, Ids]:
+        """Return the digests of all batches, on a machine of a cluster: no error there may quote a row in its logs."""
+        found = None
+        with contextlib.suppress(Exception):
+            found = [self.digests(batch) for batch in batches()]
+        if found is None:
+            raise DataError("A part of the table must be readable on the machine of the cluster that was given it.")
+        return _joined(found)
+
     def _digest(self, text: bytes, size: int) -> bytes:
         return blake2b(text, digest_size=size, key=self.key).digest()
 
@@ -90,6 +100,12 @@ class Persons:
         # The last one is for cells without a text, whose place is -1.
         digests = np.frombuffer(b"".join([*known, bytes(size)]), dtype="<i8")
         return digests.reshape(-1, size // 8)[places]
+
+
+def _joined(parts: Sequence[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
+    """Put the digests of batches, of which there may be none, one after the other."""
+    ids, order = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    return np.concatenate(ids + [one for one, _ in parts]), np.concatenate(order + [one for _, one in parts])
 
 
 def weight_unit(most: int) -> int:
@@ -182,12 +198,8 @@ def other_rows() -> DataError:
 
 def of_persons(source: Source, persons: Persons) -> PersonSource:
     """Go through a source once to find whose rows are taken; each later pass must give the rows in the same order."""
-    ids, order = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for batch in source.batches(_BATCH_ROWS):
-        digests, places = persons.digests(batch)
-        ids.append(digests)
-        order.append(places)
-    counts = take(np.concatenate(ids), np.concatenate(order), persons.most)
+    ids, order = _joined([persons.digests(batch) for batch in source.batches(_BATCH_ROWS)])
+    counts = take(ids, order, persons.most)
     return PersonSource(source, tuple(persons.columns), counts, persons.most)
 
 

@@ -126,7 +126,7 @@ class Table:
         return self._rows
 
     @property
-    def summed(self) -> int:
+    def _summed(self) -> int:
         """The number of rows that a pass goes through; private if these are rows of persons."""
         return self._rows if self._taken is None else self._taken
 
@@ -147,10 +147,10 @@ class Table:
         done = 0
         for batch in self._source.batches(batch_rows):
             done += batch.num_rows
-            if done > self.summed:
+            if done > self._summed:
                 break
             yield batch
-        if done != self.summed:
+        if done != self._summed:
             raise self.changed()
 
     def _parts(self, batch_rows: int, readers: int) -> Iterator[Iterable[pa.RecordBatch]]:

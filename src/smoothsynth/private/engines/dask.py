@@ -157,15 +157,10 @@ def _of_persons(frame: Any, persons: Persons) -> Any:
 
 def _marked(part: Any, persons: Persons) -> Any:
     """Put the digest of its id, and its place in the order of its person, to each row that has an id."""
-    halves, places = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for batch in PandasSource(part, persons.read).batches(BATCH_ROWS):
-        ids, order = persons.digests(batch)
-        halves.append(ids)
-        places.append(order)
-    ids = np.concatenate(halves)
+    ids, order = persons.digests_of(lambda: PandasSource(part, persons.read).batches(BATCH_ROWS))
     # Names that columns of the schema may have mean nothing here: they go by position.
     kept = part[list(persons.columns)].set_axis(range(len(persons.columns)), axis="columns")
-    kept = kept.assign(**{_ID: ids[:, 0], _REST: ids[:, 1], _ORDER: np.concatenate(places)})
+    kept = kept.assign(**{_ID: ids[:, 0], _REST: ids[:, 1], _ORDER: order})
     return kept[ids.any(axis=1)]
 
 

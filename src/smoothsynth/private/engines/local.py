@@ -71,7 +71,7 @@ class LocalEngine:
 
 
 def _sealed(features: Sequence[Feature], totals: list[list[int]], shared: _Shared, table: Table) -> SealedSums:
-    if shared.done != table.summed:
+    if shared.done != table._summed:
         raise table.changed()
     whole = [sum(column) for column in zip(*totals, strict=True)]
     return SealedSums(features, whole, denominator=weight_unit(table.averaged))
@@ -103,7 +103,7 @@ class _Shared:
         """Say that so many more rows are done."""
         with self._lock:
             self.done += rows
-            if self.done > self._table.summed:
+            if self.done > self._table._summed:
                 raise self._table.changed()
             if self._progress is not None and self._table.telling:
                 self._progress(self.done, self._table.rows)

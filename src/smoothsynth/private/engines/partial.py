@@ -130,7 +130,7 @@ def sealed(table: Table, features: Sequence[Feature], whole: Partial) -> SealedS
     """Seal the sums over the whole table, if every row of it was counted just once."""
     if whole.refusal:
         raise DataError(whole.refusal)
-    if whole.rows != table.summed:
+    if whole.rows != table._summed:
         raise table.changed()
     return SealedSums(features, whole.totals, denominator=weight_unit(table.averaged))
 

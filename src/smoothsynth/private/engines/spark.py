@@ -9,7 +9,6 @@ A partial sum is the result of a task, never an accumulator, so a task that runs
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -175,17 +174,9 @@ def _mark(persons: Persons, names: tuple[str, ...]) -> Any:
 
 def _marked(batch: pa.RecordBatch, persons: Persons, names: tuple[str, ...]) -> pa.RecordBatch:
     """Put the digest of its id, and its place in the order of its person, to each row that has an id."""
-    import numpy as np
     import pyarrow as pa
 
-    found = None
-    # The text of an exception would be written into the logs of the cluster, and a foreign one may quote a row.
-    with contextlib.suppress(Exception):
-        found = [persons.digests(part) for part in safe_batches([batch.rename_columns(list(names))])]
-    if found is None:
-        raise DataError("A part of the table must be readable on the machine of the cluster that was given it.")
-    ids = np.concatenate([np.zeros((0, 2), dtype="<i8"), *(halves for halves, _ in found)])
-    order = np.concatenate([np.zeros(0, dtype="<i8"), *(places for _, places in found)])
+    ids, order = persons.digests_of(lambda: safe_batches([batch.rename_columns(list(names))]))
     kept = [column for column, name in zip(batch.schema.names, names, strict=True) if name != persons.column]
     digests = pa.array([one.tobytes() for one in ids], pa.binary())
     marked = batch.select(kept).append_column(_ID, digests).append_column(_ORDER, pa.array(order))
