@@ -88,6 +88,9 @@ def test_a_folder_tells_nothing_of_ids_or_of_the_number_of_rows(made, visits, tm
     made.write(tmp_path / "out", csv=True)
     for file in (tmp_path / "out").iterdir():
         assert b"SENTINEL" not in file.read_bytes(), file.name
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "private persons behind it" in page
+    assert "one person with all rows" in page
     text = (tmp_path / "out" / "receipt.json").read_text() + (tmp_path / "out" / "moments.json").read_text()
     assert not re.search(rf"\b{visits.num_rows}\b", text)
     assert "the number of persons is public, that of their rows is not" in text

@@ -245,7 +245,7 @@ def _head(contents: Contents, *, owner: bool) -> dict[str, str]:
     headline = f"A synthetic table of {receipt.synthetic_rows:,} rows and {count(columns, 'column')}"
     unit = "one row" if receipt.rows_per_person == 1 else f"one person ({receipt.rows_per_person} rows)"
     if receipt.schema.person is not None:
-        unit = receipt.protects
+        unit = "one person with all rows"
     banner = (
         f'<aside class="banner" aria-label="Warning">{NOT_FOR_RELEASE}: this page shows statistics of the private rows. '
         "Keep it where the data is kept.</aside>"
