@@ -184,3 +184,12 @@ def test_the_command_line_knows_persons(visits, tmp_path):
     assert not re.search(rf"\b{visits.num_rows}\b", done.output.replace(",", ""))
     facts = json.loads((folder / "receipt.json").read_text())
     assert (facts["rows"], facts["rows_per_person"], facts["schema"]["person"]) == (PERSONS, 3, "patient id")
+
+
+def test_adapters_know_persons(visits):
+    pytest.importorskip("sklearn")
+    model = ss.Synthesizer(epsilon=1.0, schema=SCHEMA, rows_per_person=3, seed=1).fit(visits.to_pandas())
+    assert list(model.sample().columns) == list(COLUMNS)
+    assert model.release_.receipt.together == (1, 3)
+    with pytest.raises(DataError, match="no column 'patient id'"):
+        ss.Synthesizer(epsilon=1.0, schema=SCHEMA).fit(np.zeros((5, 2)))
