@@ -193,3 +193,28 @@ def test_adapters_know_persons(visits):
     assert model.release_.receipt.together == (1, 3)
     with pytest.raises(DataError, match="no column 'patient id'"):
         ss.Synthesizer(epsilon=1.0, schema=SCHEMA).fit(np.zeros((5, 2)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 1e-6), (3.0, 0.0)])
+def test_every_family_is_measured_of_persons_and_verified(epsilon, delta, tmp_path):
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(3000), rng.integers(1, 7, 3000))
+    rows = pa.table(
+        {
+            "id": who,
+            "x": rng.normal(50, 10, len(who)),
+            "y": rng.exponential(5, len(who)),
+            "sex": np.array(["f", "m"])[who % 2],
+            "n": rng.integers(0, 9, len(who)),
+        }
+    )
+    columns = {"x": ss.Number("private", "private"), "y": ss.Number(0, 100), "sex": ss.Category(["f", "m"])}
+    schema = ss.Schema({**columns, "n": ss.Integer(0, 10)}, person="id")
+    made = ss.release(rows, schema=schema, epsilon=epsilon, delta=delta, rows_per_person=3, seed=1)
+    families = {noisy.measurement.family.name for noisy in made.moments}
+    assert {"marginal moments", "rank histogram", "soft tables"} <= families
+    assert {noisy.measurement.averaged for noisy in made.moments} == {3}
+    made.write(tmp_path / "out")
+    found = ss.verify(tmp_path / "out")
+    assert found.passed, str(found)
