@@ -35,7 +35,7 @@ from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, on_lat
 from smoothsynth.pipeline import documents
 from smoothsynth.pipeline import run as pipeline
 from smoothsynth.pipeline.release import as_text, sha256
-from smoothsynth.private import noise
+from smoothsynth.private import noise, persons
 from smoothsynth.queries import measurement as moments
 from smoothsynth.queries import selection as choice
 from smoothsynth.queries.soft_tables import SoftTables, TableColumn
@@ -83,7 +83,15 @@ def half_sensitivity():
 def half_choice():
     """The same for how far the score of a table moves."""
     exact = choice.TableSelection.sensitivity
-    return patch.object(choice.TableSelection, "sensitivity", lambda self, unit: math.ceil(exact(self, unit) / 2))
+    return patch.object(
+        choice.TableSelection, "sensitivity", lambda self, unit, **more: math.ceil(exact(self, unit, **more) / 2)
+    )
+
+
+def all_rows():
+    """Give each row the weight of one of those that are taken, and take all: a person with many rows weighs more than 1."""
+    take = persons.take
+    return patch.object(persons, "take", lambda ids, order, most: np.minimum(take(ids, order, 255), most))
 
 
 def one_table():
@@ -292,6 +300,8 @@ MUTANTS = [
         "half the sensitivity, Gaussian counts", half_sensitivity, lambda: mechanisms._gaussian_cases()[-2:-1], 6_000
     ),
     Mutant("half the sensitivity, tables", half_sensitivity, lambda: mechanisms._gaussian_cases()[-1:], 6_000),
+    Mutant("all rows of a person", all_rows, lambda: mechanisms.person_cases()[:1], 800),
+    Mutant("half the sensitivity, persons", half_sensitivity, mechanisms.person_cases, 3_000),
     Mutant("half the noise, tables", lambda: half_noise("_draw_gaussian"), three_tables, 6_000),
     Mutant("the sensitivity of one table for three", one_table, three_tables, 6_000),
     Mutant("half the sensitivity, cube", half_sensitivity, lambda: mechanisms._cube_cases()[:2], 2_500),

@@ -32,6 +32,7 @@ OFTEN = (
     "noise in doubles",
     "nothing charged",
     "every level shown",
+    "all rows of a person",
 )
 
 
@@ -58,7 +59,12 @@ def test_printed_constants_are_caught(case):
 
 
 def test_ours_keep_their_claims():
-    cases = [*mechanisms._noise_cases(), *mechanisms._cube_cases()[1:2], *found.found_cases()]
+    cases = [
+        *mechanisms._noise_cases(),
+        *mechanisms._cube_cases()[1:2],
+        *found.found_cases(),
+        *mechanisms.person_cases(),
+    ]
     for finding in run.examine_all(cases, trials=120):
         assert not finding.exceeds, finding
 

@@ -455,3 +455,11 @@ def root_below(square: Fraction) -> float:
     while Fraction(root) ** 2 > square:
         root = math.nextafter(root, 0.0)
     return root
+
+
+def unit_of_privacy(person: str | None, rows_per_person: int) -> str:
+    """Say whom or what a promise is about: a row, a person of whom the caller knows the rows, or one with an id."""
+    if person is not None:
+        taken = "one is taken" if rows_per_person == 1 else f"at most {rows_per_person} are taken"
+        return f"one person with all rows of that person, of which {taken}"
+    return "one row" if rows_per_person == 1 else f"one person (up to {rows_per_person} rows)"

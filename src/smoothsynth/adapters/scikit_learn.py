@@ -44,6 +44,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         focus: str | None = None,
         seed: int | None = None,
         synthetic_rows: int | None = None,
+        rows_per_person: int = 1,
         ledger: str | Path | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -54,6 +55,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
         self.focus = focus
         self.seed = seed
         self.synthetic_rows = synthetic_rows
+        self.rows_per_person = rows_per_person
         self.ledger = ledger
 
     def fit(self, X: Any, y: Any = None) -> Synthesizer:
@@ -73,6 +75,7 @@ class Synthesizer(BaseEstimator):  # type: ignore[misc]
             method=self.method,
             seed=self.seed,
             synthetic_rows=self.synthetic_rows,
+            rows_per_person=self.rows_per_person,
             ledger=self.ledger,
             **old,
         )

@@ -68,7 +68,8 @@ def weights_note(release: Release) -> str:
     rows, made = release.receipt.rows, release.receipt.synthetic_rows
     if rows == made:
         return ""
-    return f" {made:,} synthetic rows stand for {rows:,} private ones: count(*) counts the former, sum(weight()) the latter."
+    ones = "private ones" if release.schema.person is None else "persons"
+    return f" {made:,} synthetic rows stand for {rows:,} {ones}: count(*) counts the former, sum(weight()) the latter."
 
 
 def _duckdb() -> Any:

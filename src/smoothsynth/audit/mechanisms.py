@@ -11,7 +11,7 @@ from smoothsynth.accounting.charges import Budget, gaussian_multiplier
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.audit import neighbours
 from smoothsynth.audit.case import Case, Claim, claim_of
-from smoothsynth.audit.neighbours import EDGE, pair, worst_pair
+from smoothsynth.audit.neighbours import EDGE, of_persons, pair, worst_pair
 from smoothsynth.errors import SmoothsynthError
 from smoothsynth.methods.adaptive_rounds import FREE_SQUARE
 from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, orthonormal
@@ -85,7 +85,8 @@ def noise_case(mechanism: str, move: Sequence[int], *, epsilon: float, share: fl
 def measurement_case(measurement: Measurement, tables: Pair, *, share: float = 1.0) -> Case:
     """Measure two neighbouring tables through the one door; what is claimed is what the ledger was charged."""
     budget = Budget(1e3, DELTA if measurement.multiplier is not None else 0.0)
-    opened = tuple(open_table(tables.arrow(side), tables.schema) for side in (0, 1))
+    most = measurement.averaged
+    opened = tuple(open_table(tables.arrow(side), tables.schema, rows_per_person=most) for side in (0, 1))
     centres = tuple(neighbours.sums(measurement, tables.unit(side)) for side in (0, 1))
     engine, charge = Remembering(), measurement.charge()
 
@@ -137,7 +138,8 @@ def subspace_case(measurement: SubspaceMeasurement, tables: Pair, *, share: floa
 
 def mechanism_cases() -> list[Case]:
     """Return every mechanism on its worst-case neighbouring tables."""
-    return [*_noise_cases(), *_laplace_cases(), *_cube_cases(), *_ball_cases(), *_gaussian_cases(), *_subspace_cases()]
+    sums = [*_laplace_cases(), *_cube_cases(), *_ball_cases(), *_gaussian_cases(), *person_cases()]
+    return [*_noise_cases(), *sums, *_subspace_cases()]
 
 
 def _noise_cases() -> list[Case]:
@@ -158,6 +160,23 @@ _PAIR = SoftTables((TableColumn(0, 4), TableColumn(1, 4)), 2)
 _SINGLE = SoftTables((TableColumn(0, 4), TableColumn(1, 4)), 1)
 # Hat functions of one column.
 _HATS = tuple(term_feature((0, j)) for j in range(1, 9))
+
+
+def person_cases() -> list[Case]:
+    """Return a person with many rows, of which some are taken, who is exchanged for one with a single row."""
+    mean = Measurement("a mean, a person with 9 rows", _means(1), "discrete laplace", epsilon=EPSILON, averaged=3)
+    table = Measurement(
+        "a table of soft cells, a person with 9 rows",
+        _PAIR.cells(((0, 1),)),
+        "discrete gaussian",
+        multiplier=gaussian_multiplier(GAUSSIAN_EPSILON, DELTA),
+        transformation=Transformation.straight(2, _PAIR),
+        averaged=3,
+    )
+    return [
+        measurement_case(mean, of_persons(worst_pair(mean, 1), 9)),
+        measurement_case(table, of_persons(worst_pair(table, 2), 9)),
+    ]
 
 
 def _laplace_cases() -> list[Case]:

@@ -52,26 +52,35 @@ _MOST_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """Two tables of columns c0, c1, ... within [-1, 1] that differ in one row or a few; NaN is a missing value."""
+    """Two tables of columns c0, c1, ... within [-1, 1] that differ in one row or a few; NaN is a missing value.
+
+    With `owners`, rows are those of persons, by their numbers; all rows of a person are the same.
+    """
 
     words: str
     tables: tuple[Array, Array]
+    owners: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @property
     def schema(self) -> Schema:
         """The public schema of both tables."""
-        return Schema({f"c{i}": Number(-1.0, 1.0) for i in range(self.tables[0].shape[1])})
+        columns = {f"c{i}": Number(-1.0, 1.0) for i in range(self.tables[0].shape[1])}
+        return Schema(columns, person=None if self.owners is None else "person")
 
     def arrow(self, side: int) -> pa.Table:
         """Return one of the two tables; a missing value is null."""
         import pyarrow as pa
 
         rows = self.tables[side]
-        return pa.table({f"c{i}": pa.array(column, mask=np.isnan(column)) for i, column in enumerate(rows.T)})
+        columns = {f"c{i}": pa.array(column, mask=np.isnan(column)) for i, column in enumerate(rows.T)}
+        return pa.table(columns if self.owners is None else {**columns, "person": self.owners[side]})
 
     def unit(self, side: int) -> Array:
-        """Return the unit rows of one of the two tables."""
-        return self.schema.to_unit({f"c{i}": column.copy() for i, column in enumerate(self.tables[side].T)})
+        """Return the unit rows of one of the two tables; of persons, one each."""
+        rows = self.tables[side]
+        if self.owners is not None:
+            rows = rows[np.unique(self.owners[side], return_index=True)[1]]
+        return self.schema.to_unit({f"c{i}": column.copy() for i, column in enumerate(rows.T)})
 
 
 def pair(
@@ -82,6 +91,15 @@ def pair(
     first, second = (np.concatenate([kept, np.tile(r, (changed, 1))]) for r in (row, other))
     several = f", {changed} rows" if changed > 1 else ""
     return Pair(f"{_words(row)} / {_words(other)}{several}", (first, second))
+
+
+def of_persons(tables: Pair, own: int) -> Pair:
+    """Let the last row of the first table be `own` rows of one person, and every other row that of a person with one."""
+    first, second = tables.tables
+    many = np.concatenate([first, np.tile(first[-1:], (own - 1, 1))])
+    owners = np.arange(len(second))
+    more = np.concatenate([owners, np.full(own - 1, owners[-1])])
+    return Pair(f"{tables.words}, {own} rows of a person / 1", (many, second), (more, owners))
 
 
 def worst_pair(measurement: Measurement, dimensions: int, *, rows: int = 3) -> Pair:

@@ -37,7 +37,7 @@ from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.audit import neighbours
 from smoothsynth.audit.case import Case, Claim, claim_of
 from smoothsynth.audit.mechanisms import DELTA, EPSILON, GAUSSIAN_EPSILON, Remembering
-from smoothsynth.audit.neighbours import EDGE, pair
+from smoothsynth.audit.neighbours import EDGE, of_persons, pair
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.discovery.search import Search
 from smoothsynth.errors import BudgetError, PlanError, SmoothsynthError
@@ -89,6 +89,7 @@ def release_cases() -> list[Case]:
         release_case(
             "automatic, four stages and a chosen table", many, epsilon=8.0, delta=DELTA, share=0.03, method=chosen
         ),
+        release_case("automatic, a person with 9 rows", of_persons(corners, 9), epsilon=3.0, rows_per_person=3),
         release_case("paper, hypercube", corners, epsilon=3.0, method=cube),
         release_case("paper, ellipsoid", corners, epsilon=8.0, delta=DELTA, method=ellipsoid),
     ]

@@ -61,7 +61,12 @@ CandidatesOption = Annotated[
 ]
 FitOption = Annotated[str | None, typer.Option(help="'maximum entropy' or 'linear program'.")]
 SizeOption = Annotated[int | None, typer.Option("--size", help="How many synthetic rows [default: as many as rows].")]
-PersonOption = Annotated[int, typer.Option(help="The most rows that one person can have in the table.")]
+PersonOption = Annotated[
+    int,
+    typer.Option(
+        help="The most rows that one person can have in the table; with `person` in the schema, the most that are taken."
+    ),
+]
 FeaturesOption = Annotated[
     int | None, typer.Option(help="With --method paper: how many lowest basis functions to measure.")
 ]

@@ -262,6 +262,7 @@ def plan_discovery(
     bounds_share: float,
     levels_share: float,
     rows_per_person: int,
+    averaged: int = 1,
     gaussian: bool,
 ) -> Discovery | None:
     """Plan how private facts are found, with Gaussian or with Laplace noise; None if there are none.
@@ -271,7 +272,7 @@ def plan_discovery(
     bounds, categories = tuple(open_bounds(schema)), tuple(open_levels(schema))
     if not bounds and not categories:
         return None
-    levels, rest = _levels(categories, budget, share=levels_share, rows_per_person=rows_per_person)
+    levels, rest = _levels(categories, budget, share=levels_share, rows_per_person=max(rows_per_person, averaged))
     if not bounds:
         return Discovery(levels, (), (), rest, bounds_share, levels_share)
     _check_share("bounds_share", bounds_share)
@@ -286,7 +287,9 @@ def plan_discovery(
         costs, rest = [{"epsilon": epsilon} for epsilon in epsilons], Budget(left)
     if len(costs) != ROUNDS:
         raise AssertionError("one share for each round")
-    rounds = planned_rounds(schema, costs, rows_per_person=rows_per_person)
+    rounds = tuple(
+        replace(one, averaged=averaged) for one in planned_rounds(schema, costs, rows_per_person=rows_per_person)
+    )
     return Discovery(levels, rounds, bounds, rest, bounds_share, levels_share)
 
 
@@ -304,7 +307,7 @@ def _levels(
     if rows_per_person > 1:
         raise PlanError(
             f"Private levels (column {names[0]!r}) protect single rows, and rows_per_person is {rows_per_person}. Declare "
-            "the levels."
+            "the levels; or name each person's id in the schema, with rows_per_person=1."
         )
     *epsilons, left = split_epsilon(budget.epsilon, [*[share / len(names)] * len(names), 1.0 - share])
     own, rest = split_delta(budget.delta, LEVELS_DELTA)

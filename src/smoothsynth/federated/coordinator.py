@@ -196,6 +196,11 @@ def start(
     rows = sum(site.rows for site in known.values())
     method = _without_selection(method)
     settings = {"epsilon": epsilon, "delta": delta, "rows_per_person": rows_per_person, "method": method, **choices}
+    if schema.person is not None:
+        raise PlanError(
+            "A study cannot tell persons apart: one may have rows at several sites, and no site knows. Leave person out of "
+            "the schema, and say rows_per_person for all sites together."
+        )
     planned = plan(schema, max(rows, 1), **settings)
     choices = {**facts_of(method), **choices}
     _check_plain(choices)

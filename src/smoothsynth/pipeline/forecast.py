@@ -124,9 +124,10 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     for f in plan.forecast():
         errors.add_row(f.query, f"{f.noise:.4f}", f"{f.unseen:.4f}")
     delta = f", delta {plan.budget.delta:g}" if plan.budget.delta else " (pure)"
+    unit = "rows" if plan.schema.person is None else "persons"
     head = (
-        f"Plan: {plan.rows:,} rows x {len(plan.schema.names)} columns, epsilon {plan.budget.epsilon:g}{delta}, "
-        f"protecting {'one row' if plan.rows_per_person == 1 else f'{plan.rows_per_person} rows of one person'}."
+        f"Plan: {plan.rows:,} {unit} x {len(plan.schema.names)} columns, epsilon {plan.budget.epsilon:g}{delta}, "
+        f"protecting {protected(plan)}."
     )
     tail = (
         f"Rows: {plan.design.candidate_count:,} {plan.design.candidates} candidates, {plan.design.fit} weights, "
@@ -137,14 +138,34 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         notes += ["", _delta_note(plan)]
     if len(plan.schema.names) > 1 and not plan.dependence:
         notes += ["", NO_DEPENDENCE]
+    if plan.schema.person is not None:
+        notes += ["", _person_note(plan.schema.person, plan.rows_per_person)]
     known = [one_line(f"Constraint: {text}") for text in plan.schema.constraints]
     return Group(head, *known, "", measured, *notes, "", errors, "", tail)
+
+
+def protected(plan: Plan) -> str:
+    """Say whom or what the plan protects."""
+    if plan.schema.person is None and plan.rows_per_person > 1:
+        return f"{plan.rows_per_person} rows of one person"
+    return plan.protects
+
+
+def _person_note(person: str, most: int) -> str:
+    """Say what becomes of persons with several rows."""
+    taken = f"At most {most} rows of each are taken, and k of them weigh 1/k each"
+    several = "One row of each is taken" if most == 1 else taken
+    return (
+        f"Persons are told apart by {one_line(repr(person))}, which is read and never released. {several}: "
+        "every person weighs the same. A keyed hash decides which rows; those without an id are left out."
+    )
 
 
 def _delta_note(plan: Plan) -> str:
     """Say what delta means for this plan, and whether it is small enough."""
     epsilon, rarely = plan.budget.epsilon, exceeding_probability(plan.charges, plan.budget.epsilon)
-    said = f"Odds about a row may exceed e^{epsilon:g} : 1 with a probability of up to about {rarely:.1g}."
+    about = "row" if plan.schema.person is None else "person"
+    said = f"Odds about a {about} may exceed e^{epsilon:g} : 1 with a probability of up to about {rarely:.1g}."
     if not rarely:
         said = "All noise is pure: this plan needs no delta, and spends none."
     if plan.budget.delta <= MOST_DELTA / plan.rows:
@@ -198,7 +219,7 @@ def needed_epsilon(schema: Schema, rows: int, target: float, **choices: Any) -> 
 
 def needed_rows(schema: Schema, target: float, **choices: Any) -> int | None:
     """Return the smallest number of rows at which the noise of every typical query is at most `target`."""
-    least = int(choices.get("rows_per_person", 1))
+    least = int(choices.get("rows_per_person", 1)) if schema.person is None else 1
     found = _smallest(lambda rows: plan(schema, int(rows), **choices), target, low=max(2, least), high=MOST_ROWS)
     return None if found is None else int(found) + 1
 

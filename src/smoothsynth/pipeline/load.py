@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import ReleaseError, SmoothsynthError
 from smoothsynth.fit.result import is_outcome
@@ -173,7 +173,7 @@ def load(path: str | Path) -> Release:
 
 def _check_spent(receipt: Receipt, stated: dict[str, float]) -> None:
     """Refuse a receipt whose counts are beyond what can be measured, or whose charges do not add up to what it says."""
-    if not receipt.rows_per_person <= receipt.rows <= MOST_ROWS or len(receipt.charges) > MOST_CHARGES:
+    if not receipt.together[0] <= receipt.rows <= MOST_ROWS or len(receipt.charges) > MOST_CHARGES:
         raise ReleaseError(f"The receipt must name at most {MOST_ROWS:,} rows and {MOST_CHARGES:,} charges.")
     spent = receipt.spent
     if spent.epsilon > receipt.budget.epsilon or spent.delta > receipt.budget.delta:
@@ -185,12 +185,10 @@ def _check_spent(receipt: Receipt, stated: dict[str, float]) -> None:
 def _check_agreement(receipt: Receipt, measured: Measured) -> None:
     """Refuse moments of other rows, of columns that the schema does not have, or with another noise than was charged."""
     moments, subspace, search = measured.moments, measured.subspace, measured.found
-    d, found = receipt.schema.dimensions, [(m.rows, m.measurement.rows_per_person) for m in moments]
-    found += [(subspace.rows, subspace.measurement.rows_per_person)] if subspace else []
-    if search is not None:
-        found += [(m.rows, m.measurement.rows_per_person) for m in search.rounds]
-        found += [(m.rows, m.measurement.rows_per_person) for m in search.levels]
-    if any(pair != (receipt.rows, receipt.rows_per_person) for pair in found):
+    d = receipt.schema.dimensions
+    found: list[Any] = [*moments, *([subspace] if subspace else ())]
+    found += [] if search is None else [*search.rounds, *search.levels]
+    if any(one.rows != receipt.rows or together(one.measurement) != receipt.together for one in found):
         raise ReleaseError("The moments must be of as many rows as the receipt names; they are not.")
     for m in moments:
         check_indicators(m.measurement, receipt.schema)
@@ -212,6 +210,11 @@ def _check_agreement(receipt: Receipt, measured: Measured) -> None:
     stated = receipt.charges[: len(charges)] if measured.left_out else receipt.charges
     if len(charges) != len(stated) or not all(map(_same, charges, stated)):
         raise ReleaseError("The receipt's charges must be those of the moments, one for one; they are not.")
+
+
+def together(measurement: Any) -> tuple[int, int]:
+    """Return how many rows a measurement protects together, and how many of a person it averages."""
+    return measurement.rows_per_person, getattr(measurement, "averaged", 1)
 
 
 def _check_form(stated: Stated, measured: Measured) -> None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.accounting.charges import Budget, Charge, compose
+from smoothsynth.accounting.charges import Budget, Charge, compose, unit_of_privacy
 from smoothsynth.discovery.search import plan_discovery
 from smoothsynth.errors import PlanError
 from smoothsynth.methods import Adaptive
 from smoothsynth.methods.layout import NOISES, check_count
 from smoothsynth.methods.options import chosen_method
-from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS
+from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_AVERAGED, MOST_ROWS
 from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.schema import Schema
 from smoothsynth.schema.unresolved import assumed
@@ -35,6 +35,8 @@ class Plan:
     """A complete plan: what is measured with which noise, how rows are made, what it costs.
 
     `method` is the method with its options, `design` what it makes of the schema, the number of rows and the budget.
+
+    If the schema names a person's id, `rows` is the number of persons, and at most `rows_per_person` rows of each are taken.
 
     With private bounds or levels, `discovery` finds them first. The rest is planned for a table with so many columns, and
     planned again, at the same cost, for the levels that were found.
@@ -68,6 +70,11 @@ class Plan:
             or any(len(term) > 1 for feature in islice(m.features, _LOOKED_AT) for term in feature.terms)
             for m in self.measurements
         )
+
+    @property
+    def protects(self) -> str:
+        """Whom or what the promise is about, in words."""
+        return unit_of_privacy(self.schema.person, self.rows_per_person)
 
     @property
     def method_text(self) -> str:
@@ -111,6 +118,7 @@ class Plan:
             "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
             "cost": {"epsilon": self.cost.epsilon, "delta": self.cost.delta},
             "rows_per_person": self.rows_per_person,
+            **({} if self.schema.person is None else {"person": self.schema.person, "protects": self.protects}),
             **({"focus": self.method.focus} if isinstance(self.method, Adaptive) else {}),
             **self._discovery_facts(),
             "measurements": [facts for m in self.measurements for facts in _describe(m, self.rows)],
@@ -186,9 +194,11 @@ def plan(
     )
     known, size = assumed(schema), synthetic_rows or rows
     _check_rows(known, rows, rows_per_person=rows_per_person)
+    # A person whose rows are averaged moves the sums as one row would.
+    together, averaged = (rows_per_person, 1) if schema.person is None else (1, rows_per_person)
 
     def designed(rest: Budget) -> Design:
-        return method.design(known, rows, rest, rows_per_person=rows_per_person, size=size)
+        return _averaging(method.design(known, rows, rest, rows_per_person=together, size=size), averaged)
 
     def discovered(*, gaussian: bool) -> Discovery | None:
         return plan_discovery(
@@ -196,7 +206,8 @@ def plan(
             budget,
             bounds_share=bounds_share,
             levels_share=levels_share,
-            rows_per_person=rows_per_person,
+            rows_per_person=together,
+            averaged=averaged,
             gaussian=gaussian,
         )
 
@@ -207,6 +218,17 @@ def plan(
     if delta and design.measurements[0].epsilon is not None and (pure := discovered(gaussian=False)) is not None:
         discovery, design = pure, designed(Budget(pure.rest.epsilon))
     return Plan(schema, rows, budget, method, design, size, rows_per_person, discovery)
+
+
+def _averaging(design: Design, averaged: int) -> Design:
+    """Return a design whose noise is for the averages of a person's rows."""
+    if averaged == 1:
+        return design
+    if design.subspace is not None:
+        raise PlanError(
+            "The paper's subspace iteration takes one row of each person. Say rows_per_person=1, or choose other candidates."
+        )
+    return replace(design, measurements=tuple(replace(m, averaged=averaged) for m in design.measurements))
 
 
 def plan_found(planned: Plan, schema: Schema) -> Plan:
@@ -244,7 +266,7 @@ def check_choices(
     _check_schema(schema)
     budget, known = Budget(epsilon, delta), assumed(schema)
     check_count("synthetic_rows", 1 if synthetic_rows is None else synthetic_rows, 10**8)
-    check_count("rows_per_person", rows_per_person, MOST_ROWS)
+    check_count("rows_per_person", rows_per_person, MOST_ROWS if schema.person is None else MOST_AVERAGED)
     if known.dimensions > MOST_COORDINATES:
         raise PlanError(
             f"The schema has {known.dimensions:,} coordinates; at most {MOST_COORDINATES:,} can be measured. "
@@ -271,6 +293,7 @@ def _describe(measurement: Measurement, rows: int) -> list[dict[str, Any]]:
 
 def _check_rows(schema: Schema, rows: int, *, rows_per_person: int) -> None:
     check_count("rows", rows, MOST_ROWS)
-    check_count("rows_per_person", rows_per_person, rows)
+    if schema.person is None:
+        check_count("rows_per_person", rows_per_person, rows)
     if schema.rules is not None:
         schema.rules.check_totals(schema.columns, rows)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth._files import write_whole
 from smoothsynth._runtime import VERSION
-from smoothsynth.accounting.charges import Budget, Charge, compose
+from smoothsynth.accounting.charges import Budget, Charge, compose, unit_of_privacy
 from smoothsynth.errors import PlanError, ReleaseError
 from smoothsynth.queries.measurement import MOST_ROWS, NoisyMoments
 from smoothsynth.schema import Schema
@@ -40,6 +40,11 @@ NEIGHBOURS = (
     "Two tables are neighbours if they have the same number of rows and differ in one row; "
     "the number of rows is public."
 )
+PERSON_NEIGHBOURS = (
+    "Two tables are neighbours if they have the same number of persons and differ in the rows of one person, however many "
+    "those are; the number of persons is public, that of their rows is not."
+)
+PERSON_ROW = "A row stands for a person here, whose k rows weigh 1/k each."
 ROWS_FILE, PRIOR_FILE, MOMENTS_FILE, RECEIPT_FILE, CSV_FILE, REPORT_FILE = (
     "synthetic.parquet",
     "prior.parquet",
@@ -52,7 +57,10 @@ ROWS_FILE, PRIOR_FILE, MOMENTS_FILE, RECEIPT_FILE, CSV_FILE, REPORT_FILE = (
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What was promised, what was spent on what, and how the rows were made."""
+    """What was promised, what was spent on what, and how the rows were made.
+
+    `rows` counts persons if the schema names their ids, and rows else.
+    """
 
     schema: Schema
     rows: int
@@ -83,14 +91,35 @@ class Receipt:
     def promise(self) -> str:
         """State the guarantee in words."""
         delta = f" and delta = {self.budget.delta:g}" if self.budget.delta else ""
-        unit = "one row" if self.rows_per_person == 1 else f"one person (up to {self.rows_per_person} rows)"
         return (
-            f"This release is differentially private with epsilon = {self.budget.epsilon:g}{delta} for {unit}. "
-            f"{NEIGHBOURS} A rerun on the same data spends again."
+            f"This release is differentially private with epsilon = {self.budget.epsilon:g}{delta} for {self.protects}. "
+            f"{self.neighbours} A rerun on the same data spends again."
         )
+
+    @property
+    def protects(self) -> str:
+        """Whom or what the promise is about, in words."""
+        return unit_of_privacy(self.schema.person, self.rows_per_person)
+
+    @property
+    def neighbours(self) -> str:
+        """Which tables are neighbours."""
+        return NEIGHBOURS if self.schema.person is None else PERSON_NEIGHBOURS
+
+    @property
+    def unit(self) -> str:
+        """What `rows` counts."""
+        return "rows" if self.schema.person is None else "persons"
+
+    @property
+    def together(self) -> tuple[int, int]:
+        """How many rows every measurement protects together, and how many of a person it averages."""
+        return (self.rows_per_person, 1) if self.schema.person is None else (1, self.rows_per_person)
 
     def in_words(self, charge: Charge) -> str:
         """Say what a charge was for, with the number of rows it protects together if that is not one."""
+        if self.schema.person is not None:
+            return f"{charge.sentence()} {PERSON_ROW}"
         several = f" All figures are for up to {self.rows_per_person} rows replaced together."
         return charge.sentence() + (several if self.rows_per_person > 1 else "")
 
@@ -101,7 +130,7 @@ class Receipt:
             "format": self.format,
             "software": f"smoothsynth {self.version}",
             "promise": self.promise(),
-            "neighbours": NEIGHBOURS,
+            "neighbours": self.neighbours,
             "rows": self.rows,
             "rows_per_person": self.rows_per_person,
             "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},

@@ -81,11 +81,18 @@ def release(
     owner = None if keep is None else _owner(keep, key)
     file = None if ledger is None else LedgerFile(ledger)
     if file is not None:
-        file.read().refuse_release(budget, rows_per_person=choices.get("rows_per_person", 1))
+        together = protected_rows(schema, choices.get("rows_per_person", 1), file)
+        file.read().refuse_release(budget, rows_per_person=together)
     summing = open_engine(engine, data, cluster=cluster, memory=memory)
-    table = open_table(read_address(data, summing), schema, memory=memory)
+    most = choices.get("rows_per_person", 1)
+    table = open_table(read_address(data, summing), schema, memory=memory, rows_per_person=most)
     del data  # a crash reporter that shows the names of a frame shall not find the rows here
     planned = plan(schema, table.rows, epsilon=epsilon, delta=delta, method=method, **choices)
+    if owner is not None and schema.person is not None:
+        raise PlanError(
+            "Sums over persons cannot be kept: new rows may be of the same persons. Leave out keep=, and release all rows "
+            "together when new ones come."
+        )
     if owner is not None and planned.design.subspace is not None:
         raise PlanError("The sums of the paper's subspace iteration cannot be kept. Choose other candidates.")
     if planned.discovery is not None:
@@ -236,7 +243,13 @@ def _release(
 def _reserve(planned: Plan, file: LedgerFile, label: str) -> Reservation:
     """Check that the whole release fits; what comes after a search for bounds and levels is recorded after it."""
     first = planned if planned.discovery is None else planned.discovery
-    return file.reserve(first.charges, label=label, rows_per_person=planned.rows_per_person, planned=planned.charges)
+    together = protected_rows(planned.schema, planned.rows_per_person, file)
+    return file.reserve(first.charges, label=label, rows_per_person=together, planned=planned.charges)
+
+
+def protected_rows(schema: Schema, rows_per_person: int, file: LedgerFile) -> int:
+    """Return how many rows of a person are protected together: with ids all are, so as many as the ledger asks for."""
+    return rows_per_person if schema.person is None else max(rows_per_person, file.read().rows_per_person)
 
 
 def _owner(keep: str | Path, key: str | Path | None) -> Owner:

@@ -20,7 +20,7 @@ from smoothsynth.private import noise
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.sealed import count_values
 from smoothsynth.queries.bases import LATTICE, total_degree
-from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, NoisyMoments, check_indicators, coarse_sums
+from smoothsynth.queries.measurement import Measurement, NoisyMoments, check_indicators, coarse_sums
 from smoothsynth.queries.soft_tables import Cells
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def measure(
     before any noise is drawn, so that nothing noisy can exist without it (docs/decisions/0002).
     """
     check_indicators(measurement, table.schema)
+    check_averages(measurement, table)
     sums = engine.sums(table, measurement.features, transformation=measurement.transformation, progress=progress)
     if measurement.choice is not None:
         measurement = measurement.chosen(_choose(sums, measurement, measurement.choice, ledger=ledger))
@@ -59,13 +60,23 @@ def measure(
     ledger.charge(measurement.charge())
     # Noise is drawn while the sums are sealed: if it fails, no name of any frame holds an exact number.
     drawn = _draw_noise(len(measurement.features), measurement)
-    pairs = zip(coarse_sums(sums.unseal(), measurement), drawn, strict=True)
+    pairs = zip(coarse_sums(sums.unseal(), measurement, denominator=sums.denominator), drawn, strict=True)
     return NoisyMoments(measurement, table.rows, tuple(starmap(add, pairs)))
+
+
+def check_averages(measurement: Measurement, table: Table) -> None:
+    """Refuse a measurement whose sensitivity is for other averages of a person's rows than the table's."""
+    if measurement.averaged != table.averaged:
+        raise PlanError(
+            f"The noise is for averages of up to {measurement.averaged} rows of a person, and the table has "
+            f"{table.averaged}. Plan and open the table with the same rows_per_person."
+        )
 
 
 def _choose(sums: SealedSums, measurement: Measurement, choice: TableSelection, *, ledger: Ledger) -> list[int]:
     """Name the tables that are farthest from what is expected, with noise (docs/proofs/noisy-maxima.md)."""
-    charge, sensitivity = measurement.choice_charge(), choice.sensitivity(FULL_WEIGHT)
+    charge = measurement.choice_charge()
+    sensitivity = int(charge.sensitivity)
     if choice.epsilon is not None:
         sampler = noise.pure_noisy_maxima(choice.count, sensitivity=sensitivity, epsilon=choice.epsilon)
     else:
@@ -89,7 +100,8 @@ def _largest(
     choice, features = measurement.choice, measurement.features
     try:
         if choice is not None and isinstance(features, Cells):
-            return sampler(choice.scores(coarse_sums(sums.unseal(), measurement), features, allowance=allowance))
+            coarse = coarse_sums(sums.unseal(), measurement, denominator=sums.denominator)
+            return sampler(choice.scores(coarse, features, allowance=allowance))
     except Exception:  # noqa: S110
         pass
     return None
@@ -126,6 +138,8 @@ def measure_levels(
     A value is shown if its noisy count reaches the threshold (docs/proofs/private-schema.md, section 3), and of more than
     MOST_FOUND values those with the largest noisy counts. What is not shown leaves no trace.
     """
+    if table.averaged > 1:
+        raise PlanError("Private levels count one row of each person. Say rows_per_person=1, or declare the levels.")
     for sealed, measurement in zip(
         count_values(table, [m.column for m in measurements], progress=progress), measurements, strict=True
     ):
@@ -214,6 +228,8 @@ def measure_subspace(
 
     One pass over the rows gives all exact second moments; every product with them is charged and noisy.
     """
+    if table.averaged > 1:
+        raise PlanError("The paper's subspace iteration sums single rows. Say rows_per_person=1, or another method.")
     sums = engine.sums(table, total_degree(2, measurement.dimensions), progress=progress)
     directions = orthonormal(start)
     products: list[tuple[int, ...]] = []

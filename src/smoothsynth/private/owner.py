@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from smoothsynth.errors import DataError
+from smoothsynth.errors import DataError, PlanError
 from smoothsynth.private.sources.cells import looks_like_cells
 from smoothsynth.private.sources.files import column_kinds
 from smoothsynth.private.table import open_table
@@ -67,6 +67,11 @@ def compare(
     A kernel is a column of numbers, centres and a width w:  mean exp(-((x - centre)/w)^2),  x scaled so that the bounds
     are -1 and 1. A question takes these columns in their own units. `rows` is what the receipt says.
     """
+    if schema.person is not None:
+        raise PlanError(
+            "The owner's page compares with single rows, and this release is about persons, whose rows were averaged. "
+            "Compare with a table that you averaged yourself, one row for each person."
+        )
     table = open_table(data, schema)
     if table.rows != rows:
         raise DataError(
@@ -114,6 +119,9 @@ _HEAD = """\
 # finds them for a share of its budget (smoothsynth plan shows it; levels need a delta). Public ones cost nothing.
 #
 # Add  nullable = true  to a column in which missing cells mean something.
+#
+# If a person can have several rows, name the column with their ids in a line  person = "patient_id"  above all columns, and
+# delete its section: it is read, and never released.
 #
 # Make sure that the names below are names, and no person's cells: of a CSV file they are its first line.
 # The types were guessed from the types in the file, or from its first rows. Make sure that they are what you would have

@@ -36,12 +36,14 @@ SUM_BYTES = 16
 class SealedSums:
     """Exact sums B_r of features, in units of S^2, before any noise: they show nothing and cannot be copied.
 
-    Sums of the same features over different rows add up.
+    Sums of the same features over different rows add up. Those over the averages of persons are in units of S^2 over a
+    `denominator`, which is public.
     """
 
-    __slots__ = ("_features", "_totals")
+    __slots__ = ("_features", "_totals", "denominator")
 
-    def __init__(self, features: Sequence[Feature], totals: Sequence[int]) -> None:
+    def __init__(self, features: Sequence[Feature], totals: Sequence[int], *, denominator: int = 1) -> None:
+        self.denominator = denominator
         self._features = features if isinstance(features, Cells) else tuple(features)
         self._totals = tuple(map(int, totals))
         if len(self._features) != len(self._totals):
@@ -56,23 +58,26 @@ class SealedSums:
     def __add__(self, other: SealedSums) -> SealedSums:
         if not isinstance(other, SealedSums):
             return NotImplemented
-        if self._features != other._features:
-            raise PlanError("Only sums of the same features, in the same order, can be added.")
+        if self._features != other._features or self.denominator != other.denominator:
+            raise PlanError("Only sums of the same features, in the same order and units, can be added.")
         pairs = zip(self._totals, other._totals, strict=True)
-        return SealedSums(self._features, [mine + others for mine, others in pairs])
+        return SealedSums(self._features, [mine + others for mine, others in pairs], denominator=self.denominator)
 
     def only(self, features: Sequence[Feature]) -> SealedSums:
         """Return the sums of some of the features."""
         if isinstance(features, Cells) and isinstance(self._features, Cells):
             where = dict(self._features.places())
-            return SealedSums(features, [total for table in features.tables for total in self._totals[where[table]]])
-        place = {feature: number for number, feature in enumerate(self._features)}
-        return SealedSums(features, [self._totals[place[feature]] for feature in features])
+            totals = [total for table in features.tables for total in self._totals[where[table]]]
+        else:
+            place = {feature: number for number, feature in enumerate(self._features)}
+            totals = [self._totals[place[feature]] for feature in features]
+        return SealedSums(features, totals, denominator=self.denominator)
 
     @classmethod
     def joined(cls, features: Sequence[Feature], parts: Sequence[SealedSums]) -> SealedSums:
         """Seal the sums of several parts of the features together, in their order."""
-        return cls(features, [total for part in parts for total in part._totals])
+        totals = [total for part in parts for total in part._totals]
+        return cls(features, totals, denominator=parts[0].denominator)
 
     def unseal(self) -> tuple[int, ...]:
         """Return the exact sums. Only private/measure.py may call this."""
@@ -80,6 +85,8 @@ class SealedSums:
 
     def packed(self) -> bytes:
         """Return the exact sums as integers of one width. Only private/sites/envelope.py may call this, to encrypt them."""
+        if self.denominator != 1:
+            raise PlanError("Sums over persons cannot be kept: new rows may be of the same persons.")
         return b"".join(total.to_bytes(SUM_BYTES, "little", signed=True) for total in self._totals)
 
     @classmethod
@@ -196,6 +203,6 @@ def _counted(table: Table, names: Sequence[str], progress: Callable[[int, int], 
         done += batch.num_rows
         # A callback that fails must not find rows among the names of the frame that called it.
         del batch
-        if progress is not None:
+        if progress is not None and table.telling:
             progress(done, table.rows)
     return sealed

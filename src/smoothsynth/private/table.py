@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from smoothsynth.errors import DataError, EngineError, PlanError, SmoothsynthError
+from smoothsynth.private.persons import Persons, of_persons, other_rows
 from smoothsynth.private.sources import files, frames
 from smoothsynth.queries.measurement import MOST_ROWS
 
@@ -93,13 +95,17 @@ class DivisibleSource(Source, Protocol):
 class Table:
     """The private rows. It shows nothing, and cannot be copied, pickled or iterated."""
 
-    __slots__ = ("_rows", "_schema", "_source")
+    __slots__ = ("_rows", "_schema", "_source", "_taken", "averaged")
 
     def __init__(self, source: Source, schema: Schema) -> None:
         self._source, self._schema, self._rows = source, schema, source.rows
-        if not 1 <= self._rows <= MOST_ROWS:
-            found = f"{self._rows:,} rows" if self._rows else "no rows"
-            raise DataError(f"A table must have between 1 and {MOST_ROWS:,} rows; this one has {found}.")
+        # Of persons, at most `averaged` rows are averaged; how many all persons have is private.
+        self.averaged: int = getattr(source, "averaged", 1)
+        self._taken: int | None = getattr(source, "taken", None)
+        unit = "rows" if self._taken is None else "persons"
+        if not 1 <= self._rows * self.averaged <= MOST_ROWS:
+            found, most = f"{self._rows:,} {unit}" if self._rows else f"no {unit}", MOST_ROWS // self.averaged
+            raise DataError(f"A table must have between 1 and {most:,} {unit}; this one has {found}.")
 
     __iter__ = None
 
@@ -116,8 +122,22 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """The number of rows, which is public."""
+        """The number of rows, or of persons if the schema names their ids; it is public."""
         return self._rows
+
+    @property
+    def _summed(self) -> int:
+        """The number of rows that a pass goes through; private if these are rows of persons."""
+        return self._rows if self._taken is None else self._taken
+
+    @property
+    def telling(self) -> bool:
+        """Whether a pass may say how many rows it has done: not of persons, of whom rows are not public."""
+        return self._taken is None
+
+    def changed(self) -> DataError:
+        """Say that a pass over the table found another number of rows."""
+        return changed_rows(self._rows) if self.telling else other_rows()
 
     def seen_as(self, schema: Schema) -> Table:
         """Return the same rows, their columns described otherwise: as of the same kind, or fewer of them."""
@@ -127,11 +147,11 @@ class Table:
         done = 0
         for batch in self._source.batches(batch_rows):
             done += batch.num_rows
-            if done > self._rows:
+            if done > self._summed:
                 break
             yield batch
-        if done != self._rows:
-            raise changed_rows(self._rows)
+        if done != self._summed:
+            raise self.changed()
 
     def _parts(self, batch_rows: int, readers: int) -> Iterator[Iterable[pa.RecordBatch]]:
         """Yield all rows in parts that different threads may go through; whoever does must count the rows."""
@@ -167,20 +187,41 @@ def in_words(error: Exception) -> SmoothsynthError:
     return error.with_traceback(None)
 
 
-def open_table(data: object, schema: Schema, *, memory: str | int | None = None) -> Table:
+def open_table(
+    data: object, schema: Schema, *, memory: str | int | None = None, rows_per_person: int = 1, key: bytes | None = None
+) -> Table:
     """Open a data frame, an Arrow table or stream, or files; it must have the columns of the schema.
 
     `data` is one path, or several in a list; a path may have * in it. Of a stream that can be read only once, as much is kept
-    as `memory` allows.
+    as `memory` allows. If the schema names a person's id, at most `rows_per_person` rows of each person are taken, by a
+    hash with a new random key, or with `key`.
     """
+    import pyarrow as pa
+
+    persons = Persons.of(schema, rows_per_person)
+    if persons is not None and key is not None:
+        persons = replace(persons, key=key)
     try:
-        return Table(_source(data, schema.columns, memory), schema)
-    except SmoothsynthError as error:
+        return Table(_source(data, schema.columns, memory, persons), schema)
+    except (SmoothsynthError, pa.ArrowException) as error:
         # Frames in which an error arises hold rows; a crash reporter shall not find them.
-        raise error.with_traceback(None) from None
+        failed = in_words(error)
+    raise failed
 
 
-def _source(data: object, columns: Mapping[str, Column], memory: str | int | None) -> Source:
+def _source(data: object, columns: Mapping[str, Column], memory: str | int | None, persons: Persons | None) -> Source:
+    """Open the data; of persons, those of their rows that are taken."""
+    if persons is None:
+        return _opened(data, columns, memory, None)
+    source = _opened(data, persons.read, memory, persons)
+    if hasattr(source, "taken"):
+        return source
+    # A query may give its rows in another order whenever it is asked.
+    steady = frames.kept_query(source, memory=memory_for_rows(memory))
+    return of_persons(steady, persons)
+
+
+def _opened(data: object, columns: Mapping[str, Column], memory: str | int | None, persons: Persons | None) -> Source:
     paths = [data] if isinstance(data, (str, os.PathLike)) else data
     if isinstance(paths, (list, tuple)) and paths and all(isinstance(p, (str, os.PathLike)) for p in paths):
         return files.open_paths([os.fspath(p) for p in paths], columns)
@@ -188,5 +229,5 @@ def _source(data: object, columns: Mapping[str, Column], memory: str | int | Non
 
     cluster = frames_of(data)
     if cluster is not None:
-        return cast("Source", cluster.open_frame(data, columns))
+        return cast("Source", cluster.open_frame(data, columns, persons))
     return frames.open_frame(data, columns, memory=memory_for_rows(memory))

@@ -5,7 +5,8 @@ an integer in [-S^2, S^2]; its sum B_r over rows is exact. Released is
 
     Z_r = floor(B_r w_r / (p_r S^2)) + integer noise,      w_r a whole number,  p_r the number of pooled terms
 
-so the moment is estimated by Z_r / (n w_r), and one row moves floor(...) by at most 2 w_r, exactly.
+so the moment is estimated by Z_r / (n w_r), and one row moves floor(...) by at most 2 w_r, exactly. Where n counts persons,
+B_r is the sum over persons of the average over their rows (docs/proofs/persons.md).
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 # The weight of a feature that is not scaled down.
 FULL_WEIGHT = 2**16
 MOST_ROWS = 2**30
+# Rows of a person that can be averaged: sums in units of 1/lcm(1, ..., 32) still fit in 128 bits.
+MOST_AVERAGED = 32
 # Up to this total degree the rounding of the recurrence is within what `_rounding` allows.
 MOST_DEGREE = 256
 
@@ -54,7 +57,7 @@ class Measurement:
     in `binary` are 0 or 1 in every row, and at most one of each group of `exclusive` is 1: facts of the schema.
 
     With a `choice`, features are the cells of all tables that can be chosen, and of those that were chosen once they are;
-    noise is that of as many tables as are chosen.
+    noise is that of as many tables as are chosen. If the rows of a person are averaged, `averaged` is how many at most.
     """
 
     purpose: str
@@ -64,6 +67,7 @@ class Measurement:
     multiplier: float | None = None
     weights: tuple[int, ...] = ()
     rows_per_person: int = 1
+    averaged: int = 1
     transformation: Transformation | None = None
     exclusive: tuple[tuple[int, ...], ...] = ()
     binary: tuple[int, ...] = ()
@@ -91,6 +95,8 @@ class Measurement:
             raise PlanError("Tables are measured without weights.")
         if min(self.weights) < 1 or self.rows_per_person < 1:
             raise PlanError("Weights and rows_per_person are whole numbers of at least 1.")
+        if not 1 <= self.averaged <= MOST_AVERAGED or min(self.averaged, self.rows_per_person) > 1:
+            raise PlanError(f"1 to {MOST_AVERAGED} rows of a person are averaged, and protected as one.")
         grouped = [c for group in self.exclusive for c in group]
         if len(set(grouped)) < len(grouped) or not set(grouped) <= set(self.binary):
             raise PlanError("Exclusive groups must have no coordinate in common, and binary ones only.")
@@ -121,8 +127,8 @@ class Measurement:
         if self.mechanism == "cube":
             return family.linf(self.features, self.weights, self._indicators) * self.rows_per_person
         if isinstance(family, SoftTables):
-            # Cells are whole numbers in units of a row: nothing is rounded.
-            return math.ceil(self._table_bound(family) * self.rows_per_person)
+            # Cells are whole numbers in units of a row: nothing is rounded, but for the averages of a person's rows.
+            return math.ceil(self._table_bound(family) * self.rows_per_person) + math.ceil(self._table_floors())
         slack = [1.0 + (0.0 if family.exact else 2.0 * self.rows_per_person * w * _rounding(f)) for f, w in self._pairs]
         if self.mechanism == "discrete laplace":
             exact, extra = family.l1(self.features, self.weights, self._indicators), math.fsum(slack)
@@ -133,8 +139,25 @@ class Measurement:
     def _table_bound(self, family: SoftTables) -> float:
         """Bound how far one row moves as many tables as are released, whichever they are."""
         bound = family.l1 if self.mechanism == "discrete laplace" else family.l2
-        released = self.features if self.choice is None else self._first_tables(self.choice.count)
-        return bound(released, (FULL_WEIGHT,), Indicators())
+        return bound(self._measured, (FULL_WEIGHT,), Indicators())
+
+    @property
+    def _measured(self) -> Sequence[Feature]:
+        """As many features as are released, whichever tables they are of."""
+        return self.features if self.choice is None else self._first_tables(self.choice.count)
+
+    def _table_floors(self) -> float:
+        """Bound what rounding the averages of persons down adds, in the norm of the mechanism."""
+        measured = self._measured
+        cells = self._rounded * (len(measured.tables) if isinstance(measured, Cells) else 0)
+        return cells if self.mechanism == "discrete laplace" else math.sqrt(cells)
+
+    @property
+    def _rounded(self) -> int:
+        """How many cells of a table two sets of rows of a person are in, if those are averaged; else nothing is rounded."""
+        if self.averaged == 1 or not isinstance(self.family, SoftTables):
+            return 0
+        return 2 * self.averaged * 2**self.family.order
 
     def _first_tables(self, count: int) -> Cells:
         if not isinstance(self.features, Cells):
@@ -160,7 +183,7 @@ class Measurement:
         """Say what choosing costs."""
         if self.choice is None or not isinstance(self.family, SoftTables):
             raise AssertionError("only tables are chosen")
-        return self.choice.charge(unit=FULL_WEIGHT, order=self.family.order)
+        return self.choice.charge(unit=FULL_WEIGHT, order=self.family.order, rounded=self._rounded)
 
     @property
     def charges(self) -> tuple[charges.Charge, ...]:
@@ -257,6 +280,11 @@ class Choosing:
         return self.measurement.rows_per_person
 
     @property
+    def averaged(self) -> int:
+        """The rows of one person that are averaged at most."""
+        return self.measurement.averaged
+
+    @property
     def sensitivity(self) -> int:
         """The most that one person can move a score."""
         return int(self.charge().sensitivity)
@@ -311,6 +339,7 @@ class NoisyMoments:
             "epsilon": m.epsilon,
             "multiplier": m.multiplier,
             "rows_per_person": m.rows_per_person,
+            **({} if m.averaged == 1 else {"averaged": m.averaged}),
             "rows": self.rows,
             **_listed(m),
             "integers": list(self.integers),
@@ -333,6 +362,7 @@ class NoisyMoments:
             multiplier=facts["multiplier"],
             weights=() if "tables" in facts else tuple(int(w) for w in facts["weights"]),
             rows_per_person=together,
+            averaged=int(facts.get("averaged", 1)),
             transformation=transformation,
             exclusive=tuple(tuple(int(c) for c in group) for group in facts.get("exclusive", ())),
             binary=tuple(int(c) for c in facts.get("binary", ())),
@@ -403,9 +433,12 @@ def whole_weights(weights: Sequence[float]) -> tuple[int, ...]:
     return tuple(max(1, math.floor(FULL_WEIGHT * w / top)) for w in weights)
 
 
-def coarse_sums(sums: Sequence[int], measurement: Measurement) -> list[int]:
-    """Return floor(B_r w_r / (p_r S^2)): what one row moves by at most 2 w_r (see the module)."""
-    unit = LATTICE * LATTICE
+def coarse_sums(sums: Sequence[int], measurement: Measurement, *, denominator: int = 1) -> list[int]:
+    """Return floor(B_r w_r / (p_r S^2)): what one row moves by at most 2 w_r (see the module).
+
+    B_r is given in units of 1 / `denominator`.
+    """
+    unit = LATTICE * LATTICE * denominator
     if isinstance(measurement.features, Cells):
         return [total * FULL_WEIGHT // unit for total in sums]
     pairs = zip(sums, measurement.features, measurement.weights, strict=True)

@@ -48,13 +48,13 @@ class TableSelection:
         if (self.multiplier is None) is (self.epsilon is None):
             raise PlanError("Choosing tables takes an epsilon or a multiplier; not both.")
 
-    def sensitivity(self, unit: int) -> int:
-        """Return the most that one person can move a score, of sums in which a row weighs `unit`."""
-        return _MOST_MOVED * unit * self.rows_per_person
+    def sensitivity(self, unit: int, *, rounded: int = 0) -> int:
+        """Return the most that one person can move a score, of sums in which a row weighs `unit`, some of them `rounded`."""
+        return _MOST_MOVED * unit * self.rows_per_person + rounded
 
-    def charge(self, *, unit: int, order: int) -> charges.Charge:
+    def charge(self, *, unit: int, order: int, rounded: int = 0) -> charges.Charge:
         """Say what choosing costs."""
-        sensitivity = self.sensitivity(unit)
+        sensitivity = self.sensitivity(unit, rounded=rounded)
         if self.epsilon is None:
             mechanism, scale = (
                 charges.MAXIMA,

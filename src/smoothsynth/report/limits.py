@@ -207,8 +207,9 @@ def _rare_groups(release: Release) -> Iterator[Limit]:
         least = min(rows, max(2, round(1.96 * min(noise) / 2.0 * rows)))
         yield Limit(
             "Small groups",
-            f"A group of fewer than about {least:,} of the {rows:,} rows ({least / rows:.2g} of them) moves no released "
-            "number by more than its noise. Such a group may be missing here, or be here without being in the data.",
+            f"A group of fewer than about {least:,} of the {rows:,} {release.receipt.unit} ({least / rows:.2g} of them) "
+            "moves no released number by more than its noise. Such a group may be missing here, or be here without being in "
+            "the data.",
         )
 
 

@@ -36,11 +36,14 @@ _CELL = "text-align:left;padding:2px 12px 2px 0;vertical-align:middle;white-spac
 def release_html(release: Release) -> str:
     """Show the promise, what was spent, and the synthetic distribution of each column."""
     receipt, schema = release.receipt, release.schema
-    unit = "one row" if receipt.rows_per_person == 1 else f"one person (up to {receipt.rows_per_person} rows)"
+    unit = receipt.protects
     head = f"Release: {release.table.num_rows:,} synthetic rows x {len(schema.names)} columns"
     facts = [
         ("promise", f"{_budget(receipt.budget)}, protecting {unit}"),
-        ("spent", f"{_budget(receipt.spent)} in {len(receipt.charges)} measurements of {receipt.rows:,} rows"),
+        (
+            "spent",
+            f"{_budget(receipt.spent)} in {len(receipt.charges)} measurements of {receipt.rows:,} {receipt.unit}",
+        ),
         ("made by", f"method {receipt.method}; smoothsynth {receipt.version}"),
     ]
     shown = list(schema.columns.items())[:MOST_COLUMNS]
@@ -56,8 +59,12 @@ def release_html(release: Release) -> str:
 
 def plan_html(plan: Plan) -> str:
     """Show the cost, and the noise of each group of moments as a bar."""
-    unit = "one row" if plan.rows_per_person == 1 else f"{plan.rows_per_person} rows of one person"
-    head = f"Plan: {plan.rows:,} rows x {len(plan.schema.names)} columns"
+    from smoothsynth.pipeline.forecast import protected
+
+    unit = protected(plan)
+    head = (
+        f"Plan: {plan.rows:,} {'rows' if plan.schema.person is None else 'persons'} x {len(plan.schema.names)} columns"
+    )
     facts = [
         ("budget", f"{_budget(plan.budget)}, protecting {unit}"),
         ("cost", f"{_budget(plan.cost)} in {len(plan.charges)} measurements"),

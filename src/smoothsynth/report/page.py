@@ -244,12 +244,14 @@ def _head(contents: Contents, *, owner: bool) -> dict[str, str]:
     epsilon, delta, columns = receipt.budget.epsilon, receipt.budget.delta, len(receipt.schema.names)
     headline = f"A synthetic table of {receipt.synthetic_rows:,} rows and {count(columns, 'column')}"
     unit = "one row" if receipt.rows_per_person == 1 else f"one person ({receipt.rows_per_person} rows)"
+    if receipt.schema.person is not None:
+        unit = "one person with all rows"
     banner = (
         f'<aside class="banner" aria-label="Warning">{NOT_FOR_RELEASE}: this page shows statistics of the private rows. '
         "Keep it where the data is kept.</aside>"
     )
     figures = [
-        ("private rows behind it", f"{receipt.rows:,}"),
+        (f"private {receipt.unit} behind it", f"{receipt.rows:,}"),
         (count(columns, "column").split()[1], f"{columns:,}"),
         ("epsilon, the privacy budget", f"{epsilon:g}"),
         ("delta", f"{delta:g}".replace("e-0", "e-")),
@@ -262,8 +264,8 @@ def _head(contents: Contents, *, owner: bool) -> dict[str, str]:
         "overline": NOT_FOR_RELEASE if owner else "Differentially private release",
         "headline": escape(headline),
         "lead": escape(
-            f"Made from {receipt.rows:,} private rows, so that averages of smooth functions come out nearly as they would "
-            f"on the private rows, while what anyone can learn about {unit} is bounded."
+            f"Made from {receipt.rows:,} private {receipt.unit}, so that averages of smooth functions come out nearly as "
+            f"they would on the private rows, while what anyone can learn about {unit} is bounded."
         ),
         "figures": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in figures),
         "promise": escape(receipt.promise()),

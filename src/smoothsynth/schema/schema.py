@@ -58,10 +58,11 @@ def read(document: object) -> dict[str, Column]:
     """Return the columns of {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
     if not isinstance(document, dict):
         raise SchemaError(f'A schema must be {{"columns": ...}}; it is a {type(document).__name__}.')
-    extra = sorted(map(repr, set(document) - {"columns", "constraints"}))
+    extra = sorted(map(repr, set(document) - {"columns", "constraints", "person"}))
     if extra:
         raise SchemaError(
-            f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, and above them constraints = [...]."
+            f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, and above them constraints = [...] "
+            "and person = NAME."
         )
     columns = document.get("columns")
     if not isinstance(columns, dict) or not columns:
@@ -78,9 +79,11 @@ def parse(text: str) -> dict[str, Any]:
     raise SchemaError(problem)
 
 
-def write(columns: Mapping[str, Column], constraints: Sequence[str] = ()) -> str:
+def write(columns: Mapping[str, Column], constraints: Sequence[str] = (), person: str | None = None) -> str:
     """Return the text of a schema file."""
     parts = [f"# {WHY_PUBLIC}\n"]
+    if person is not None:
+        parts.append(f"person = {_toml(person)}\n")
     if constraints:
         parts.append(f"constraints = {_toml(list(constraints))}\n")
     for name, column in columns.items():
@@ -104,6 +107,17 @@ def check(name: object, column: object) -> None:
     if problem:
         raise SchemaError(
             f"Column {name!r}: {problem}. {WHY_PUBLIC_LEVELS if column.kind == 'category' else WHY_PUBLIC}"
+        )
+
+
+def check_person(person: object, columns: Mapping[str, Column]) -> None:
+    """Refuse a person's id that is no other column: it is read to tell persons apart, and never released."""
+    if not isinstance(person, str) or not person or any("\ud800" <= letter <= "\udfff" for letter in person):
+        raise SchemaError(f"person must be the name of the column with a person's id; it is {person!r:.80}.")
+    if person in columns:
+        raise SchemaError(
+            f"Column {person!r} is the id of a person, which is never released, and is described as a column to release. "
+            "Leave it out of the columns."
         )
 
 
@@ -136,10 +150,13 @@ class Schema:
     """The public description of a table: its columns by name, in order, and what is known of rows: `constraints`.
 
     A constraint is a text: "diastolic <= systolic", "net + tax = gross", "sum(visits) = 12000", "mean(age) = 41.3".
+    `person` names one more column of the table, with the id of the person whose row it is. It is never released; with it
+    the promise is about persons, each of whom counts once (docs/proofs/persons.md).
     """
 
     columns: Mapping[str, Column]
     constraints: Sequence[str] = ()
+    person: str | None = None
     rules: Constraints | None = field(init=False, repr=False, compare=False, default=None)
     _offsets: Mapping[str, slice] = field(init=False, repr=False, compare=False)
 
@@ -154,6 +171,8 @@ class Schema:
             raise SchemaError("A schema needs at least one column; it has none. Add a [columns.NAME] section.")
         for name, column in self.columns.items():
             check(name, column)
+        if self.person is not None:
+            check_person(self.person, self.columns)
         offsets, start = {}, 0
         for name, column in self.columns.items():
             offsets[name] = slice(start, start + column.dimensions)
@@ -165,7 +184,7 @@ class Schema:
         object.__setattr__(self, "_offsets", MappingProxyType(offsets))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Schema, (dict(self.columns), tuple(self.constraints)))
+        return (Schema, (dict(self.columns), tuple(self.constraints), self.person))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -266,16 +285,18 @@ class Schema:
     @classmethod
     def from_facts(cls, document: Mapping[str, Any]) -> Schema:
         """Build a schema from {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}, "constraints": [...]}."""
-        return cls(read(document), document.get("constraints", ()))
+        return cls(read(document), document.get("constraints", ()), document.get("person"))
 
     def facts(self) -> dict[str, Any]:
         """Return the schema as plain values; the inverse of `from_facts`."""
         found: dict[str, Any] = {"columns": {name: column.facts() for name, column in self.columns.items()}}
+        if self.person is not None:
+            found["person"] = self.person
         return {**found, "constraints": list(self.constraints)} if self.constraints else found
 
     def to_toml(self) -> str:
         """Write the schema as the text of a schema file."""
-        return write(self.columns, self.constraints)
+        return write(self.columns, self.constraints, self.person)
 
     def save(self, path: str | Path) -> None:
         """Write a schema file."""

@@ -71,7 +71,8 @@ def with_levels(column: Category, found: Sequence[str]) -> Category:
 
 def closed(schema: Schema, columns: Mapping[str, Column]) -> Schema:
     """Return the schema with some columns replaced."""
-    return Schema({name: columns.get(name, column) for name, column in schema.columns.items()}, schema.constraints)
+    known = {name: columns.get(name, column) for name, column in schema.columns.items()}
+    return Schema(known, schema.constraints, schema.person)
 
 
 def assumed(schema: Schema) -> Schema:

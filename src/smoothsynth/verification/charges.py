@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.accounting.charges import MAXIMA, PURE_MAXIMA, Charge, compose
-from smoothsynth.pipeline.load import strange_receipt, strange_sentences
-from smoothsynth.pipeline.release import NEIGHBOURS, Receipt
+from smoothsynth.pipeline.load import strange_receipt, strange_sentences, together
+from smoothsynth.pipeline.release import Receipt
 from smoothsynth.queries.measurement import MOST_ROWS
 from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.verification.check import Check, verdict
@@ -66,13 +66,14 @@ def check_charges(evidence: Evidence) -> list[Check]:
     left_out = evidence.measured.left_out
     if len(measured) != len(facts["charges"]) and not left_out:
         problems.append(f"There are {len(facts['charges'])} charges for {len(measured)} measurements.")
-    if not 1 <= facts["rows_per_person"] <= facts["rows"] <= MOST_ROWS:
+    receipt = evidence.stated.receipt
+    if not 1 <= receipt.together[0] <= facts["rows"] <= MOST_ROWS or facts["rows_per_person"] < 1:
         problems.append(f"A table cannot have {facts['rows']:,} rows, {facts['rows_per_person']:,} of one person.")
     for i, (charge, m) in enumerate(zip(facts["charges"], measured, strict=False), start=1):
         expected = m.charge().as_dict()
         names = ("purpose", "mechanism", "norm", "coordinates", "epsilon", "multiplier", "delta")
         wrong = [name for name in names if expected.get(name) != charge.get(name)]
-        if wrong or m.rows_per_person != facts["rows_per_person"]:
+        if wrong or together(m) != receipt.together:
             problems.append(f"Charge {i} is not for what was measured: another {', '.join(wrong) or 'unit'}.")
     problems += [p for noisy in evidence.moments if (p := _misfit(evidence, noisy))]
     found = evidence.found
@@ -82,7 +83,7 @@ def check_charges(evidence: Evidence) -> list[Check]:
     if evidence.subspace is not None and evidence.subspace.rows != facts["rows"]:
         problems.append("The subspace iteration is of another number of rows than the receipt says.")
     sums = sum(charge["coordinates"] for charge in facts["charges"])
-    words = f"{len(measured)} charges, one for each measurement, for {sums:,} sums of {facts['rows']:,} rows."
+    words = f"{len(measured)} charges, one for each measurement, for {sums:,} sums of {facts['rows']:,} {receipt.unit}."
     if left_out and not problems:
         rest = len(facts["charges"]) - len(measured)
         words = f"{rest} charges of an earlier format, for pairs of columns, were not compared with what was measured."
@@ -142,7 +143,7 @@ def check_words(evidence: Evidence) -> list[Check]:
     receipt = Receipt.from_dict(facts)
     if facts.get("promise") != receipt.promise():
         problems.append("The promise does not say what the figures say.")
-    if facts.get("neighbours") != NEIGHBOURS:
+    if facts.get("neighbours") != receipt.neighbours:
         problems.append("The receipt does not say which tables are neighbours, or says it otherwise.")
     for i, (charge, stated) in enumerate(zip(receipt.charges, facts["charges"], strict=True), start=1):
         if stated.get("in_words") != receipt.in_words(charge):

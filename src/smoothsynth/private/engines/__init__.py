@@ -5,7 +5,8 @@ Which engine sums a table: the one that is named, or the one whose frames the da
 An engine of a cluster is a module of this folder with
 
     LIBRARY                      the package whose frames it takes
-    open_frame(data, columns)    a source of rows for such a frame
+    open_frame(data, columns, persons)   a source of rows for such a frame; of persons, the rows that are taken, `taken` in
+                                 number, with a column TAKEN (private/persons.py), and `averaged`, the most of a person
     open_engine(cluster, data)   the engine: on the cluster of such a frame, at an address, or the one in use;
                                  if it has a method `read`, that makes a frame of a table at an address
 """

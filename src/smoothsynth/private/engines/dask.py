@@ -16,11 +16,16 @@ from dataclasses import dataclass
 from glob import has_magic
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from smoothsynth.errors import DataError, EngineError, PlanError, SmoothsynthError
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.partial import BATCH_ROWS, Partial, Work, cut, not_readable, sealed, total
+from smoothsynth.private.persons import TAKEN, count_persons, take
 from smoothsynth.private.sources.files import is_part
 from smoothsynth.private.sources.frames import PandasSource, open_pandas
+from smoothsynth.queries.measurement import MOST_AVERAGED
+from smoothsynth.schema import Integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from smoothsynth.private.engines.partial import Piece
+    from smoothsynth.private.persons import Persons
     from smoothsynth.private.sealed import SealedSums
     from smoothsynth.private.table import Source, Table
     from smoothsynth.queries.bases import Feature
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LIBRARY = "dask"
+_ID, _REST, _ORDER = "id", "rest of id", "order"
 # Partial sums that one call adds.
 _FAN = 16
 _PIECES = 2
@@ -81,7 +88,7 @@ class DaskEngine:
     def _whole(self, source: Source, work: Work) -> Partial | None:
         import dask
 
-        if isinstance(source, DaskSource):
+        if isinstance(source, (DaskSource, DaskPersonSource)):
             over = dask.delayed(_over_frame, pure=False)
             parts = [over(part, work) for part in source.frame.to_delayed()]
         elif (pieces := cut(source, _PIECES * self._cores())) is not None:
@@ -114,14 +121,54 @@ class DaskSource:
         raise PlanError("The rows of a Dask frame stay on its cluster; sum them with engine='dask'.")
 
 
-def open_frame(data: Any, columns: Mapping[str, Column]) -> Source:
+@dataclass(frozen=True, slots=True, repr=False)
+class DaskPersonSource:
+    """The taken rows of persons in a Dask frame, which stay on its cluster."""
+
+    frame: Any
+    rows: int
+    taken: int
+    averaged: int
+    batches = DaskSource.batches
+
+
+def open_frame(data: Any, columns: Mapping[str, Column], persons: Persons | None = None) -> Source:
     """Return the source of rows for a Dask frame; its rows are counted where it is computed."""
     if not hasattr(data, "to_delayed") or not hasattr(data, "columns"):
         raise DataError(f"A Dask table must be a DataFrame; this is a {type(data).__name__}. Convert it first.")
     # The empty frame that Dask keeps has the names and types of all partitions.
     open_pandas(data._meta, columns)
     chosen = data[list(columns)]
-    return DaskSource(chosen, _attempt(lambda: len(chosen)))
+    if persons is None:
+        return DaskSource(chosen, _attempt(lambda: len(chosen)))
+    frame = _attempt(lambda: _of_persons(chosen, persons))
+    counts = frame[TAKEN].value_counts()
+    times = _attempt(lambda: {int(taken): int(rows) for taken, rows in counts.compute().items()})
+    return DaskPersonSource(frame, count_persons(times), sum(times.values()), persons.most)
+
+
+def _of_persons(frame: Any, persons: Persons) -> Any:
+    """Bring the rows of each person together by the digest of the id, and take some; ids themselves go nowhere."""
+    marked = frame.map_partitions(_marked, persons, meta=_marked(frame._meta, persons))
+    # Other ways to shuffle turn cells into the type of their column, which may fail because of one of them.
+    together = marked.shuffle(on=[_ID], shuffle_method="tasks")
+    return together.map_partitions(_taken, persons, meta=_taken(marked._meta, persons))
+
+
+def _marked(part: Any, persons: Persons) -> Any:
+    """Put the digest of its id, and its place in the order of its person, to each row that has an id."""
+    ids, order = persons.digests_of(lambda: PandasSource(part, persons.read).batches(BATCH_ROWS))
+    # Names that columns of the schema may have mean nothing here: they go by position.
+    kept = part[list(persons.columns)].set_axis(range(len(persons.columns)), axis="columns")
+    kept = kept.assign(**{_ID: ids[:, 0], _REST: ids[:, 1], _ORDER: order})
+    return kept[ids.any(axis=1)]
+
+
+def _taken(part: Any, persons: Persons) -> Any:
+    """Take rows of each person; all of a person are in one partition."""
+    counts = take(part[[_ID, _REST]].to_numpy(), part[_ORDER].to_numpy(), persons.most)
+    named = part.drop(columns=[_ID, _REST, _ORDER]).set_axis(list(persons.columns), axis="columns")
+    return named.assign(**{TAKEN: counts.astype(np.int64)})[counts > 0]
 
 
 def open_engine(cluster: str | None, data: Any = None) -> DaskEngine:
@@ -161,7 +208,9 @@ def _tree(parts: list[Any], add: Any, work: Work) -> Any:
 
 def _over_frame(part: Any, work: Work) -> Partial:
     # A partition may have other types than the frame says, because of one of its cells: it is read and not refused.
-    return work.over(lambda: PandasSource(part, work.schema.columns).batches(BATCH_ROWS))
+    columns = work.schema.columns
+    read = {**columns, TAKEN: Integer(1, MOST_AVERAGED)} if TAKEN in part.columns else columns
+    return work.over(lambda: PandasSource(part, read).batches(BATCH_ROWS))
 
 
 def _over_piece(piece: Piece, work: Work) -> Partial:

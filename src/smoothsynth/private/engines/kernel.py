@@ -18,6 +18,7 @@ products are exact in any order, and sums add up over batches, threads and machi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
@@ -42,6 +43,7 @@ from smoothsynth.private.engines.histogram import (
 )
 from smoothsynth.private.engines.products import recipe
 from smoothsynth.private.engines.tables import TableSums
+from smoothsynth.private.persons import PersonSums
 from smoothsynth.private.sources.cells import read_cells
 from smoothsynth.queries.bases import LATTICE, HatBasis
 from smoothsynth.queries.families import MarginalMoments
@@ -72,10 +74,15 @@ class Kernel:
     """How to sum some features of a schema; `start` gives a thread its own sums."""
 
     def __init__(
-        self, schema: Schema, features: Sequence[Feature], transformation: Transformation | None = None
+        self,
+        schema: Schema,
+        features: Sequence[Feature],
+        transformation: Transformation | None = None,
+        *,
+        averaged: int = 1,
     ) -> None:
         self.features = features if isinstance(features, Cells) else tuple(features)
-        self.schema, self.transformation = schema, transformation
+        self.schema, self.transformation, self.averaged = schema, transformation, averaged
         if isinstance(features, Cells):
             self.names = list(self._tables().names)
             self.columns = {name: schema.columns[name] for name in self.names}
@@ -100,6 +107,10 @@ class Kernel:
     @property
     def bytes(self) -> int:
         """About how much memory the sums of one thread take."""
+        return self.averaged * self._bytes
+
+    @property
+    def _bytes(self) -> int:
         if isinstance(self.features, Cells):
             return 24 * len(self.features)
         if self.tallied:
@@ -112,9 +123,9 @@ class Kernel:
         block = factors.count + sum(self.recipe.widths) + turns + columns * self.apart
         return 8 * (self.width * (self.chunks * block + look) + (self.chunks + 3) * self.recipe.size)
 
-    def start(self) -> Sums:
+    def start(self) -> Sums | PersonSums:
         """Return sums over no rows yet."""
-        return Sums(self)
+        return Sums(self) if self.averaged == 1 else PersonSums(partial(Sums, self), self.features, self.averaged)
 
     def _tables(self) -> TableSums:
         if not isinstance(self.features, Cells) or self.transformation is None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from smoothsynth._runtime import one_thread
 from smoothsynth.errors import PlanError, SmoothsynthError
 from smoothsynth.private.engines.kernel import Kernel
+from smoothsynth.private.persons import weight_unit
 from smoothsynth.private.sealed import SealedSums
-from smoothsynth.private.table import changed_rows, in_words, parse_memory, share_memory
+from smoothsynth.private.table import in_words, parse_memory, share_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,12 +53,12 @@ class LocalEngine:
         """Return the exact sum of each feature over all rows."""
         import pyarrow as pa
 
-        kernel = Kernel(table.schema, features, transformation)
+        kernel = Kernel(table.schema, features, transformation, averaged=table.averaged)
         wanted = min(_cores(), -(-table.rows // _THREAD_ROWS))
         columns = len(table.schema.names)
         threads, rows = share_memory(self.memory, columns=columns, held=kernel.bytes, threads=wanted)
         threads, rows = self.threads or threads, self.batch_rows or rows
-        shared = _Shared(table._parts(rows, threads), table.rows, progress)
+        shared = _Shared(table._parts(rows, threads), table, progress)
         try:
             with one_thread():
                 totals = [_work(shared, kernel)] if threads == 1 else _in_threads(shared, kernel, threads)
@@ -65,23 +66,24 @@ class LocalEngine:
             # Frames in which an error arises hold rows; a crash reporter shall not find them.
             failed = in_words(error)
         else:
-            return _sealed(features, totals, shared, table.rows)
+            return _sealed(features, totals, shared, table)
         raise failed
 
 
-def _sealed(features: Sequence[Feature], totals: list[list[int]], shared: _Shared, rows: int) -> SealedSums:
-    if shared.done != rows:
-        raise changed_rows(rows)
-    return SealedSums(features, [sum(column) for column in zip(*totals, strict=True)])
+def _sealed(features: Sequence[Feature], totals: list[list[int]], shared: _Shared, table: Table) -> SealedSums:
+    if shared.done != table._summed:
+        raise table.changed()
+    whole = [sum(column) for column in zip(*totals, strict=True)]
+    return SealedSums(features, whole, denominator=weight_unit(table.averaged))
 
 
 class _Shared:
     """The parts that all threads take from, one at a time, so that few are in memory at once."""
 
     def __init__(
-        self, parts: Iterator[Iterable[pa.RecordBatch]], rows: int, progress: Callable[[int, int], None] | None
+        self, parts: Iterator[Iterable[pa.RecordBatch]], table: Table, progress: Callable[[int, int], None] | None
     ) -> None:
-        self._parts, self._rows, self._progress = parts, rows, progress
+        self._parts, self._table, self._progress = parts, table, progress
         self._lock = threading.Lock()
         self.done, self.stopped = 0, False
 
@@ -101,10 +103,10 @@ class _Shared:
         """Say that so many more rows are done."""
         with self._lock:
             self.done += rows
-            if self.done > self._rows:
-                raise changed_rows(self._rows)
-            if self._progress is not None:
-                self._progress(self.done, self._rows)
+            if self.done > self._table._summed:
+                raise self._table.changed()
+            if self._progress is not None and self._table.telling:
+                self._progress(self.done, self._table.rows)
 
 
 def _in_threads(shared: _Shared, kernel: Kernel, threads: int) -> list[list[int]]:

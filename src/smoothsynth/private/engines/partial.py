@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from smoothsynth._runtime import one_thread
 from smoothsynth.errors import DataError, SmoothsynthError
 from smoothsynth.private.engines.kernel import Kernel
+from smoothsynth.private.persons import weight_unit
 from smoothsynth.private.sealed import SealedSums
 from smoothsynth.private.sources import arrow_files
 from smoothsynth.private.sources.arrow_files import IpcSource, ParquetSource, Stamp, arrow
 from smoothsynth.private.sources.csv import CsvSource
 from smoothsynth.private.sources.files import ManySource
-from smoothsynth.private.table import changed_rows
 from smoothsynth.queries.soft_tables import Cells
 
 if TYPE_CHECKING:
@@ -81,12 +81,14 @@ class Work:
     schema: Schema
     features: Sequence[Feature]
     transformation: Transformation | None
+    averaged: int = 1
 
     @classmethod
     def checked(cls, table: Table, features: Sequence[Feature], transformation: Transformation | None) -> Work:
         """Describe the pass, after the kernel has refused here what it would refuse everywhere."""
         Kernel(table.schema, features, transformation)
-        return cls(table.schema, features if isinstance(features, Cells) else tuple(features), transformation)
+        wanted = features if isinstance(features, Cells) else tuple(features)
+        return cls(table.schema, wanted, transformation, table.averaged)
 
     @property
     def nothing(self) -> Partial:
@@ -97,7 +99,8 @@ class Work:
         """Add up batches that have the columns of the schema, with the kernel of the local engine."""
         try:
             with one_thread():
-                sums, rows = Kernel(self.schema, self.features, self.transformation).start(), 0
+                kernel = Kernel(self.schema, self.features, self.transformation, averaged=self.averaged)
+                sums, rows = kernel.start(), 0
                 for batch in batches():
                     sums.add(batch)
                     rows += batch.num_rows
@@ -127,9 +130,9 @@ def sealed(table: Table, features: Sequence[Feature], whole: Partial) -> SealedS
     """Seal the sums over the whole table, if every row of it was counted just once."""
     if whole.refusal:
         raise DataError(whole.refusal)
-    if whole.rows != table.rows:
-        raise changed_rows(table.rows)
-    return SealedSums(features, whole.totals)
+    if whole.rows != table._summed:
+        raise table.changed()
+    return SealedSums(features, whole.totals, denominator=weight_unit(table.averaged))
 
 
 def not_readable(address: str) -> DataError:

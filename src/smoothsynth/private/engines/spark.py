@@ -22,7 +22,8 @@ from smoothsynth.errors import DataError, EngineError, PlanError
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.partial import Partial, Work, cut, sealed, total
 from smoothsynth.private.engines.spark_jobs import attempt, packed_package, run
-from smoothsynth.private.sources.cells import check_names, check_types
+from smoothsynth.private.persons import TAKEN, count_persons, spread
+from smoothsynth.private.sources.cells import check_names, check_types, numbers
 from smoothsynth.private.sources.validation import safe_batches
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from smoothsynth.private.engines.partial import Piece
+    from smoothsynth.private.persons import Persons
     from smoothsynth.private.sealed import SealedSums
     from smoothsynth.private.table import Source, Table
     from smoothsynth.queries.bases import Feature
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 LIBRARY = "pyspark"
 _ANSWER = "sums binary, refusal string"
+_ID, _ORDER, _PLACE, _TAKEN = "id", "order", "place", "taken"
 # Partial sums that one task adds.
 _FAN = 32
 # Pieces of files for each core: a core that was slow at first is not waited for.
@@ -64,7 +67,7 @@ class SparkEngine:
         """Return the exact sum of each feature over all rows."""
         work = Work.checked(table, features, transformation)
         source, cores = table._source, attempt(lambda: _cores(self.session))
-        if isinstance(source, SparkSource):
+        if isinstance(source, (SparkSource, SparkPersonSource)):
             answer = partial(_over_frame, source, work, cores)
         elif (pieces := cut(source, _PIECES * cores)) is not None:
             answer = partial(_over_pieces, self.session, pieces, work, cores)
@@ -97,7 +100,19 @@ class SparkSource:
         raise PlanError("The rows of a Spark frame stay on its cluster; sum them with engine='spark'.")
 
 
-def open_frame(data: Any, columns: Mapping[str, Column]) -> Source:
+@dataclass(frozen=True, slots=True, repr=False)
+class SparkPersonSource:
+    """The taken rows of persons in a Spark frame, which stay on its cluster."""
+
+    frame: Any
+    names: tuple[str, ...]
+    rows: int
+    taken: int
+    averaged: int
+    batches = SparkSource.batches
+
+
+def open_frame(data: Any, columns: Mapping[str, Column], persons: Persons | None = None) -> Source:
     """Return the source of rows for a Spark frame (also of pandas on Spark); its rows are counted on the cluster."""
     frame = _frame(data)
     if not hasattr(frame, "mapInArrow"):
@@ -111,8 +126,61 @@ def open_frame(data: Any, columns: Mapping[str, Column]) -> Source:
     # Names with dots, and names that differ only in case, mean something else to Spark: go by position.
     renamed = attempt(lambda: frame.toDF(*(f"c{i}" for i in range(len(found)))))
     chosen = attempt(lambda: renamed.select(*(f"c{found.index(name)}" for name in names)))
-    rows = run(_context(frame.sparkSession), chosen.count, loggers=_loggers())
-    return SparkSource(chosen, names, int(rows))
+    context, loggers = _context(frame.sparkSession), _loggers()
+    if persons is None:
+        return SparkSource(chosen, names, int(run(context, chosen.count, loggers=loggers)))
+    attempt(lambda: _ship_package(frame.sparkSession))
+    taken = run(context, lambda: _of_persons(chosen, names, persons), loggers=loggers)
+    counted = run(context, taken.groupBy(_TAKEN).count().collect, loggers=loggers)
+    times = {int(row[0]): int(row[1]) for row in counted}
+    return SparkPersonSource(taken, (*persons.columns, TAKEN), count_persons(times), sum(times.values()), persons.most)
+
+
+def _of_persons(frame: Any, names: tuple[str, ...], persons: Persons) -> Any:
+    """Bring the rows of each person together by the digest of the id, and take some; ids themselves go nowhere."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import BinaryType, LongType, StructType
+
+    kept = [field for field, name in zip(frame.schema.fields, names, strict=True) if name != persons.column]
+    shape = StructType([*kept]).add(_ID, BinaryType()).add(_ORDER, LongType())
+    marked = frame.mapInArrow(_mark(persons, names), shape)
+    copy = f.row_number().over(Window.partitionBy(_ID, _ORDER).orderBy(_ORDER)) - f.lit(1)
+    marked = marked.withColumn(_PLACE, copy.cast("long")).mapInArrow(_spread, shape)
+    together = Window.partitionBy(_ID)
+    place = f.row_number().over(together.orderBy(_ORDER))
+    size = f.least(f.count(f.lit(1)).over(together), f.lit(persons.most))
+    ranked = marked.withColumn(_PLACE, place).withColumn(_TAKEN, size).where(f.col(_PLACE) <= persons.most)
+    return ranked.select(*(field.name for field in kept), _TAKEN)
+
+
+def _spread(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give copies of a row places of their own."""
+    import pyarrow as pa
+
+    for batch in batches:
+        order = spread(numbers(batch.column(_ORDER)), numbers(batch.column(_PLACE)))
+        kept = batch.drop_columns([_ORDER, _PLACE])
+        yield kept.append_column(_ORDER, pa.array(order))
+
+
+def _mark(persons: Persons, names: tuple[str, ...]) -> Any:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield _marked(batch, persons, names)
+
+    return task
+
+
+def _marked(batch: pa.RecordBatch, persons: Persons, names: tuple[str, ...]) -> pa.RecordBatch:
+    """Put the digest of its id, and its place in the order of its person, to each row that has an id."""
+    import pyarrow as pa
+
+    ids, order = persons.digests_of(lambda: safe_batches([batch.rename_columns(list(names))]))
+    kept = [column for column, name in zip(batch.schema.names, names, strict=True) if name != persons.column]
+    digests = pa.array([one.tobytes() for one in ids], pa.binary())
+    marked = batch.select(kept).append_column(_ID, digests).append_column(_ORDER, pa.array(order))
+    return marked.filter(pa.array(ids.any(axis=1)))
 
 
 def _visible(frame: Any, address: str) -> Any:
@@ -165,7 +233,7 @@ def _arrow_type(type_: Any) -> pa.DataType:
         return pa.struct([])
 
 
-def _over_frame(source: SparkSource, work: Work, cores: int) -> Any:
+def _over_frame(source: SparkSource | SparkPersonSource, work: Work, cores: int) -> Any:
     return _added(source.frame.mapInArrow(_sum_rows(work, source.names), _ANSWER), work, cores)
 
 

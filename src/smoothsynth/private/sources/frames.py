@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _WHERE_QUERY = "The table"
+_KEPT_ROWS = 2**16
 Batches = Callable[[int], "Iterator[pa.RecordBatch]"]
 
 
@@ -122,18 +123,33 @@ def from_stream(data: Any, columns: Mapping[str, Column]) -> Source:
 def kept_stream(data: Any, columns: Mapping[str, Column], *, memory: int) -> Source:
     """Read a stream that can be read only once to its end, and keep the columns of the schema."""
     reader, names = _checked(data, columns), tuple(columns)
-    kept, size = [], 0
     refusal = "The Arrow stream must be readable to its end and is not. Pass an Arrow table instead."
-    for batch in safe_batches(batch.select(list(names)) for batch in _each(lambda: iter(reader), refusal)):
+    batches = safe_batches(batch.select(list(names)) for batch in _each(lambda: iter(reader), refusal))
+    kept = _kept(batches, memory, "A stream that can be read only once is kept in memory, and this one takes")
+    return QuerySource(lambda _: iter(kept), names, sum(batch.num_rows for batch in kept), refusal)
+
+
+def kept_query(source: Source, *, memory: int) -> Source:
+    """Return a source that gives its rows in the same order at every pass: those of a query are kept in memory."""
+    import pyarrow as pa
+
+    if not isinstance(source, QuerySource):
+        return source
+    words = "The rows of a query about persons are kept in memory, and these take"
+    return ArrowSource(pa.Table.from_batches(_kept(source.batches(_KEPT_ROWS), memory, words)))
+
+
+def _kept(batches: Iterator[pa.RecordBatch], memory: int, words: str) -> list[pa.RecordBatch]:
+    kept, size = [], 0
+    for batch in batches:
         kept.append(batch)
         size += kept[-1].nbytes
         if size > memory:
             raise DataError(
-                "A stream that can be read only once is kept in memory, and this one takes more than the "
-                f"{memory / 1e6:,.0f} MB that are left for it. Write it to a Parquet file and pass its path, or allow "
-                "more with memory='4GB'."
+                f"{words} more than the {memory / 1e6:,.0f} MB that are left for it. Write it to a Parquet file and pass "
+                "its path, or allow more with memory='4GB'."
             )
-    return QuerySource(lambda _: iter(kept), names, sum(batch.num_rows for batch in kept), refusal)
+    return kept
 
 
 def _checked(data: Any, columns: Mapping[str, Column]) -> Any:
