@@ -68,7 +68,8 @@ def test_nothing_imports_the_paper_but_the_root_late():
 
 def test_the_house_is_small():
     modules = [path for path in SOURCES if path.name != "__init__.py"]
-    assert len(modules) <= 150
+    # Edit rules are three modules: their language, whether they can hold, and rows that keep them.
+    assert len(modules) <= 153
     assert len(list(ROOT.glob("*.py"))) <= 4
     assert len(LAYERS) <= 10
     assert len(PRINTING) <= 3
