@@ -1,7 +1,7 @@
 """NIST's k-marginal score on excerpts of the American Community Survey, beside NIST's archive of reports.
 
     python -m benchmarks nist [--only nist_tx2019 nist_ma2019] [--sets demographic simple all] [--epsilon 1] [--delta 1e-5]
-                              [--rounds 3] [--peers [opendp-mst ...]] [--data DIR]
+                              [--rounds 3] [--peers [opendp-mst ...]] [--data DIR] [--rules]
 
 The score is that of the package sdnist 2.4 (metrics/kmarginal.py): 1000 (1 - mean of half the L1 distance between tables of
 shares). Tables are of all pairs of columns; where PUMA is among the columns, of PUMA with every pair of the others (k = 3).
@@ -9,12 +9,14 @@ INDP is in no table. Bins are those of report/dataset/binning.py: AGEP, POVPIP, 
 the real values (501 of POVPIP is one of its own), DENSITY in 13 by its logarithm, "N" (not applicable) by itself.
 Contradictions are those of metrics/inconsistency.py in the same package (RULES). The archive has no share of all rows that
 contradict a rule, but shares by age, work and housing; its figure, and "sum" here, is the sum of the three in percent.
+With --rules the schema has the same rules as constraints (`constraints_of`): a second line for the same rounds.
 Levels come from NIST's schema (nist_*.json), bounds from its data dictionary, which are public; delta is the 1e-5 of the
 archive's reports that name one. NIST's own tool is the judge of a figure that is to be published.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 from itertools import combinations, product
@@ -27,10 +29,9 @@ from rich.progress import track
 from rich.table import Table
 
 import smoothsynth as ss
-from benchmarks.accuracy.runs import Run, mean, parser, runs, shown, there
+from benchmarks.accuracy.runs import OURS, Run, mean, parser, runs, shown, there
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
@@ -66,11 +67,45 @@ def columns_of(chosen: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if chosen == "all" or name not in NOT_SIMPLE]
 
 
-def schema_of(facts: dict[str, dict[str, object]], names: Sequence[str]) -> ss.Schema:
+def schema_of(facts: dict[str, dict[str, object]], names: Sequence[str], *, rules: bool = False) -> ss.Schema:
     """Return numbers with public bounds, and categories with the levels of NIST's schema, of which "N" is one."""
-    return ss.Schema(
-        {name: NUMBERS.get(name) or ss.Category([str(v) for v in facts[name]["values"]]) for name in names}
-    )
+    columns = {name: NUMBERS.get(name) or ss.Category([str(v) for v in facts[name]["values"]]) for name in names}
+    return ss.Schema(columns, list(constraints_of(columns)) if rules else ())
+
+
+def constraints_of(columns: dict[str, ss.Number | ss.Integer | ss.Category]) -> Iterator[str]:
+    """Yield NIST's consistency rules (RULES) as far as these columns have them."""
+
+    def some(names: str) -> list[str]:
+        return [name for name in names.split() if name in columns]
+
+    def absent(name: str) -> str:
+        return f"{name} is null" if name in NUMBERS else f"{name} = '{NONE}'"
+
+    def there(name: str) -> str:
+        return f"{name} is not null" if name in NUMBERS else f"{name} != '{NONE}'"
+
+    if some("AGEP"):
+        for least, names in ((15, "DVET MSP PINCP PINCP_DECILE INDP INDP_CAT"), (5, "DPHY DREM"), (3, "EDU")):
+            yield from (f"{absent(name)} where AGEP < {least}" for name in some(names))
+        yield from (f"{there(name)} where AGEP > 15" for name in some("MSP PINCP PINCP_DECILE EDU DPHY DREM"))
+        for least, school in ((15, 12), (5, 5)) if some("EDU") else ():
+            yield f"EDU in ({_below(columns['EDU'], school)}) where AGEP < {least}"
+    if len(some("INDP INDP_CAT")) == 2:
+        yield f"{absent('INDP')} implies {absent('INDP_CAT')}"
+        yield f"{absent('INDP_CAT')} implies {absent('INDP')}"
+    if some("HOUSING_TYPE"):
+        yield from (f"{absent(name)} where HOUSING_TYPE != '1'" for name in some("NOC NPF"))
+        yield from (f"{there(name)} where HOUSING_TYPE = '1'" for name in some("NOC"))
+        for sign in ("=", "!=") if some("OWN_RENT") else ():
+            yield f"OWN_RENT {sign} '0' where HOUSING_TYPE {'!=' if sign == '=' else '='} '1'"
+    for size in columns["NPF"].levels if len(some("NOC NPF")) == 2 else ():
+        if size != NONE:
+            yield f"NOC in ({_below(columns['NOC'], int(size))}) where NPF = '{size}'"
+
+
+def _below(column: ss.Category, most: int) -> str:
+    return ", ".join(f"'{level}'" for level in column.levels if level == NONE or int(level) < most)
 
 
 def prepared(table: pd.DataFrame, schema: ss.Schema) -> pd.DataFrame:
@@ -232,6 +267,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     made = parser(__doc__, rounds=3, delta=(1e-5,))
     made.add_argument("--only", nargs="+", choices=TABLES, default=TABLES)
     made.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    made.add_argument("--rules", action="store_true", help="release with NIST's rules in the schema too")
     made.add_argument("--data", help="folder with the data sets [SMOOTHSYNTH_DATA or ../shared/data]")
     return made.parse_args(arguments)
 
@@ -246,6 +282,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for chosen in track(given.sets, description=name, console=console, transient=True):
             schema = schema_of(facts, columns_of(chosen, list(real.columns)))
             found = judged(real, schema, given, delta=delta)
+            if given.rules:
+                ruled = schema_of(facts, schema.names, rules=True)
+                alone = argparse.Namespace(**{**vars(given), "peers": None})
+                found[f"{OURS}, with rules"] = judged(real, ruled, alone, delta=delta)[OURS]
             lines = [line(method, ran, columns=len(schema.names)) for method, ran in found.items()]
             title = f"{name}, {chosen} columns, epsilon = {given.epsilon:g}, delta = {delta:g}, {given.rounds} rounds"
             made = Table("method", "columns", "k-marginal", "contradict %", "sum %", "seconds", "MB", title=title)

@@ -11,6 +11,9 @@ gains to first order is read off the residual tables; of the swaps that gain, th
 them which minimises the sum along this direction. Gains are read at positions rounded to a fraction of a cell, so one
 look-up does for 2^k; the tables themselves are computed from the exact positions again and again, so that no error stays.
 
+A swap after which rows break more rules of the schema is not made, and one after which they break fewer is: cells that
+rules forbid are structural zeros, known without noise.
+
 It ends when the last sweeps lowered the sum by less than a set share of it, or after a set number of sweeps.
 """
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -104,6 +107,15 @@ class Correlations:
     groups: tuple[tuple[int, ...], ...]
 
 
+class Guard(Protocol):
+    """What rows must keep while they swap."""
+
+    def change(
+        self, column: int, origins: NDArray[np.integer], one: NDArray[np.intp], other: NDArray[np.intp]
+    ) -> Array:
+        """Return how much more rows break rules after pairs of them swap their values of a column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a fit ended: the part of tables in the sum over what noise alone would give, the sweeps, whether it converged."""
@@ -160,8 +172,9 @@ class Swapping:
         movable: Sequence[int],
         correlations: Correlations | None,
         generator: np.random.Generator,  # noqa: TID251
+        guard: Guard | None = None,
     ) -> None:
-        self._axes, self._random = tuple(axes), generator
+        self._axes, self._random, self._guard = tuple(axes), generator, guard
         self.count = len(axes[0].first)
         self._rounded = np.stack([axis.rounded() for axis in axes])
         self._origins = np.tile(np.arange(self.count, dtype=np.int32), (columns, 1))
@@ -242,10 +255,16 @@ class Swapping:
         pairs = None if self._correlations is None else _Pairs.of(self, column, half, turn)
         if pairs is not None:
             gain += pairs.gain()
+        mending = np.zeros(0, dtype=np.intp)
+        if self._guard is not None:
+            here = np.arange(half)
+            change = self._guard.change(column, self._origins, here, half + (here - turn) % half)
+            gain[change != 0] = np.inf
+            mending = np.flatnonzero(change < 0)
         better = np.flatnonzero(gain < 0.0)
-        if len(better) < 2:
+        if len(better) + len(mending) < 2:
             return
-        better = better[gain[better] <= np.quantile(gain[better], TRIED)]
+        better = better[gain[better] <= np.quantile(gain[better], TRIED)] if len(better) else better
         along = across = 0.0
         for meeting in meetings:
             moved = meeting.moved(better, self.count)
@@ -255,7 +274,7 @@ class Swapping:
             one, other = pairs.along(better)
             along, across = along + one, across + other
         share = min(1.0, max(0.0, along / max(across, 1e-300)))
-        chosen = better[self._random.random(len(better)) < share]
+        chosen = np.concatenate([better[self._random.random(len(better)) < share], mending])
         if len(chosen):
             for meeting in meetings:
                 meeting.table.means = meeting.table.means + meeting.moved(chosen, self.count)

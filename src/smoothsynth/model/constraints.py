@@ -220,9 +220,9 @@ class Limits:
         return () if self.schema.rules is None else self.schema.rules.moments
 
     def binds(self, coordinate: int) -> bool:
-        """Whether relations bind the values of the column with this coordinate to those of others."""
+        """Whether equalities bind the values of the column with this coordinate to those of others."""
         rules, name = self.schema.rules, self.schema.owners[coordinate][0]
-        return rules is not None and any(name in block.names for block in rules.blocks)
+        return rules is not None and any(relation.equal and name in relation.names for relation in rules.relations)
 
     def measure(self, name: str) -> Measure:
         """Return a column that constraints are about."""

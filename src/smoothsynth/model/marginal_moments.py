@@ -372,7 +372,7 @@ def opened(schema: Schema, moments: Sequence[NoisyMoments]) -> Schema:
         name: replace(column, nullable=True) if name in lacking and isinstance(column, Category) else column
         for name, column in schema.columns.items()
     }
-    return Schema(columns, schema.constraints, schema.person)
+    return replace(schema, columns=columns)
 
 
 def with_levels(schema: Schema, points: Array, *, generator: np.random.Generator) -> Array:  # noqa: TID251

@@ -85,7 +85,8 @@ class Marginals:
 
     `places` are the centres of the cells, `edges` their ends. In an `exact` line the places are the only values.
     `groups` say which lines are not values of their own but levels of categories, or tell that a value is missing.
-    `limits` are the constraints that rows keep, None without any. `spiked` are cells of single values that many rows share,
+    `limits` are the linear constraints that rows keep, None without any, and `schema` has those that swaps of values must
+    keep. `spiked` are cells of single values that many rows share,
     None if there are none.
     """
 
@@ -99,6 +100,7 @@ class Marginals:
     steps: int = 0
     limits: Limits | None = None
     spiked: NDArray[np.bool_] | None = None
+    schema: Schema | None = None
 
     @property
     def count(self) -> int:
@@ -224,7 +226,8 @@ def flat_marginals(schema: Schema) -> Marginals:
     exact = np.array([len(line.places) < len(fine) for line in lines])
     groups = Groups(schema.exclusive, schema.whole, schema.missing)
     limits = None if schema.rules is None else Limits(schema)
-    return Marginals(*_filled_up(lines), exact, groups, limits=limits)
+    ruled = schema if schema.constraints else None
+    return Marginals(*_filled_up(lines), exact, groups, limits=limits, schema=ruled)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,7 @@ from smoothsynth.model.clipped_moments import (
     simulated,
 )
 from smoothsynth.model.copula import MOST_SIMULATED, CutMoments, learn_pairs, score_length, score_units
+from smoothsynth.model.edits import swapped_to_keep
 from smoothsynth.model.marginal_moments import (
     UNKNOWN,
     first_moments,
@@ -200,6 +201,8 @@ class Model:
             many = max(6 * own, 6000) if own <= _MOST_OVERSAMPLED else 2 * own
         with one_thread_if_small(many * self.columns.count):
             rows = self._begun(own, many, generator)
+            if self.columns.schema is not None:
+                rows = swapped_to_keep(self.columns.schema, rows, generator=generator)
             if not self.tables or own < _FEWEST_SWAPPED:
                 return rows
             rows, outcome = swapped(

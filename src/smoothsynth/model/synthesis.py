@@ -16,6 +16,7 @@ from smoothsynth.fit.linear_program import fit_linear_program
 from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
 from smoothsynth.fit.result import DENSITIES, MATCHED, ROUGH_DENSITIES, STILL_MATCHING, Fit
 from smoothsynth.methods.layout import LEAST_SQUARES
+from smoothsynth.model.edits import keep_edits
 from smoothsynth.model.exact_rows import exact_rows
 from smoothsynth.model.marginal_moments import opened, public_values, with_levels
 from smoothsynth.model.marginals import separable
@@ -78,7 +79,8 @@ def synthesise(
     found = _weigh(schema, chosen, moments, fit, fitted, progress)
     picked = systematic(found.weights, rows, generator=generator)
     points = exact_rows(schema, chosen.points[picked], private_rows=moments[0].rows)
-    return Synthesis(with_levels(released, points, generator=generator), chosen.origin, found)
+    points = with_levels(released, points, generator=generator)
+    return Synthesis(keep_edits(released, points, generator=generator), chosen.origin, found)
 
 
 def _weigh(
@@ -158,6 +160,7 @@ def _on_the_full_grid(
     found = fit_grid_linear_program(target, levels=levels, progress=progress)
     picked = systematic(found.weights, rows, generator=generator)
     points = schema.snap(exact_rows(schema, grid_axis(levels)[found.support[picked]], private_rows=noisy.rows))
+    points = keep_edits(schema, points, generator=generator)
     fit = Fit(
         weights=found.weights,
         method="linear program",
@@ -223,7 +226,8 @@ def drawn_rows(
     points = with_levels(schema, drawn, generator=generator)
     limits = model.columns.limits
     private_rows = None if limits is None else limits.private_rows
-    return schema.snap(exact_rows(schema, points, private_rows=private_rows))
+    points = schema.snap(exact_rows(schema, points, private_rows=private_rows))
+    return keep_edits(schema, points, generator=generator)
 
 
 def rows_of_model(

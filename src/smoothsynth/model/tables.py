@@ -10,6 +10,7 @@ import numpy as np
 
 from smoothsynth.fit.swapping import Axis, Correlations, Swapping, Target
 from smoothsynth.model.clipped_moments import lacking_pairs
+from smoothsynth.model.edits import Guard
 from smoothsynth.queries.bases import LATTICE
 from smoothsynth.queries.measurement import FULL_WEIGHT
 from smoothsynth.queries.soft_tables import Cells, SoftTables, TableColumn
@@ -163,6 +164,7 @@ def swapped(
         columns=len(groups),
         movable=movable,
         correlations=None if cut is None else _correlations(rows, columns, cut, groups),
+        guard=None if columns.schema is None else Guard.of(columns.schema, rows),
         generator=generator,
     )
     outcome = fit.fit(sweeps, progress)
@@ -198,7 +200,7 @@ def _targets(
 
 
 def _bound(columns: Marginals, group: tuple[int, ...]) -> bool:
-    """Whether constraints bind the values of a column: those are not swapped."""
+    """Whether equalities bind the values of a column: those are not swapped."""
     return columns.limits is not None and columns.limits.binds(group[0])
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from smoothsynth.errors import SchemaError
 from smoothsynth.schema.category import Category
+from smoothsynth.schema.edits import is_edit, parse_edit
 from smoothsynth.schema.integer_points import Block, blocks_of, point_inside
 from smoothsynth.schema.valued import PRIVATE, plain
 
@@ -308,7 +309,10 @@ def checked_texts(constraints: object) -> tuple[str, ...]:
     if len(constraints) > MOST_CONSTRAINTS:
         raise SchemaError(f"A schema may have {MOST_CONSTRAINTS} constraints; this one has {len(constraints):,}.")
     for text in constraints:
-        parse_constraint(text)
+        if isinstance(text, str) and is_edit(text):
+            parse_edit(text)
+        else:
+            parse_constraint(text)
     return tuple(text.strip() for text in constraints)
 
 
@@ -339,11 +343,20 @@ def broken(relation: Relation, table: Mapping[str, Any], columns: Mapping[str, C
 
     An equality with a constant that is no dyadic fraction is off by rounding: 1e-9 of what its columns reach is allowed.
     """
-    excess = np.sum([c * plain(table[name], columns[name].kind) for name, c in relation.coefficients], axis=0)
+    reach = sum(abs(c) * max(map(abs, _span(columns[name]))) for name, c in relation.coefficients)
+    return exceeds(relation, lambda name: plain(table[name], columns[name].kind), reach=reach)
+
+
+def exceeds(
+    relation: Relation, values: Callable[[str], NDArray[Any]], *, reach: float | None = None
+) -> NDArray[np.bool_]:
+    """Say which rows of numbers break a relation; an equality by more than 1e-9 of what its columns reach."""
+    parts = [c * values(name) for name, c in relation.coefficients]
+    excess = np.sum(parts, axis=0)
     if not relation.equal:
         return np.asarray(excess > float(relation.bound))
-    reach = sum(abs(c) * max(map(abs, _span(columns[name]))) for name, c in relation.coefficients)
-    return np.asarray(np.abs(excess - float(relation.bound)) > 1e-9 * (reach + abs(float(relation.bound))))
+    most = np.sum(np.abs(parts), axis=0) if reach is None else reach
+    return np.asarray(np.abs(excess - float(relation.bound)) > 1e-9 * (most + abs(float(relation.bound))))
 
 
 def _check_columns(rule: Relation | PublicMoment, columns: Mapping[str, Column]) -> None:

@@ -12,6 +12,8 @@ from smoothsynth.schema.number import Boolean, Integer, Number
 from smoothsynth.schema.valued import plain, to_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 # Columns with a value between two bounds.
 Measure = Number | Integer | Boolean | Date | Datetime
 Column = Measure | Category
+# Coordinates that differ by less are the same but for rounding.
+_ROUNDING = 2.0**-40
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Integer, Category, Boolean, Date, Datetime)}
 
 
@@ -45,14 +49,30 @@ def as_numbers(column: Column, values: Any) -> NDArray[Any]:
     return column.codes(values) if isinstance(column, Category) else plain(values, column.kind)
 
 
-def from_points(column: Column, points: Array, *, step: float | None = None) -> NDArray[Any] | pa.Array:
-    """Return cells in the column's own units from their coordinates; numbers as whole multiples of a step, if given."""
+def numbers_at(
+    column: Column, points: Array, *, step: float | None = None, exact: Sequence[float] = ()
+) -> NDArray[Any]:
+    """Return what `as_numbers` makes of the cells of these coordinates."""
+    if isinstance(column, Category):
+        return column.pick(points)
+    return as_numbers(column, from_points(column, points, step=step, exact=exact))
+
+
+def from_points(
+    column: Column, points: Array, *, step: float | None = None, exact: Sequence[float] = ()
+) -> NDArray[Any] | pa.Array:
+    """Return cells in the column's own units from their coordinates.
+
+    Numbers are whole multiples of a step, if given; those that rounding alone tells from an `exact` one are that one.
+    """
     if isinstance(column, Category):
         return column.of(column.pick(points))
     values: NDArray[Any] = column.from_unit(points[:, 0])
     if step is not None and isinstance(column, Number):
         lower, upper = column.bounds
         values = np.clip(np.rint(values / step), np.ceil(lower / step), np.floor(upper / step)) * step
+    for number, unit in zip(exact, to_unit(np.array(exact, dtype=np.float64), column), strict=True):
+        values = np.where(np.abs(points[:, 0] - unit) <= _ROUNDING, number, values)
     if not column.nullable:
         return values
     import pyarrow as pa

@@ -21,8 +21,10 @@ import numpy as np
 from smoothsynth.errors import SchemaError, one_line
 from smoothsynth.schema import encoding
 from smoothsynth.schema.category import Category, Intervals
+from smoothsynth.schema.consistency import read_edits
 from smoothsynth.schema.constraints import checked_texts, read_constraints
 from smoothsynth.schema.date import Date, Datetime
+from smoothsynth.schema.edits import checked_codes, is_edit
 from smoothsynth.schema.encoding import KINDS
 from smoothsynth.schema.number import Boolean, Integer, Number
 from smoothsynth.schema.valued import shown
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from smoothsynth.schema.consistency import Edits
     from smoothsynth.schema.constraints import Constraints
     from smoothsynth.schema.encoding import Column
 
@@ -58,11 +61,11 @@ def read(document: object) -> dict[str, Column]:
     """Return the columns of {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
     if not isinstance(document, dict):
         raise SchemaError(f'A schema must be {{"columns": ...}}; it is a {type(document).__name__}.')
-    extra = sorted(map(repr, set(document) - {"columns", "constraints", "person"}))
+    extra = sorted(map(repr, set(document) - {"columns", "constraints", "codes", "person"}))
     if extra:
         raise SchemaError(
-            f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, and above them constraints = [...] "
-            "and person = NAME."
+            f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, above them constraints = [...] and "
+            'person = NAME, and a section [codes."a -> b"] for each constraint that needs one.'
         )
     columns = document.get("columns")
     if not isinstance(columns, dict) or not columns:
@@ -79,13 +82,21 @@ def parse(text: str) -> dict[str, Any]:
     raise SchemaError(problem)
 
 
-def write(columns: Mapping[str, Column], constraints: Sequence[str] = (), person: str | None = None) -> str:
+def write(
+    columns: Mapping[str, Column],
+    constraints: Sequence[str] = (),
+    codes: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+    person: str | None = None,
+) -> str:
     """Return the text of a schema file."""
     parts = [f"# {WHY_PUBLIC}\n"]
     if person is not None:
         parts.append(f"person = {_toml(person)}\n")
     if constraints:
         parts.append(f"constraints = {_toml(list(constraints))}\n")
+    for text, table in codes.items():
+        lines = [f"{_toml(value)} = {_toml(code)}" for value, code in table.items()]
+        parts.append(f"[codes.{_toml(text)}]\n" + "\n".join(lines) + "\n")
     for name, column in columns.items():
         lines = [f"{key} = {_toml(value)}" for key, value in column.facts().items()]
         parts.append(f"[columns.{_toml(name)}]\n" + "\n".join(lines) + "\n")
@@ -149,15 +160,19 @@ def _toml(value: object) -> str:
 class Schema:
     """The public description of a table: its columns by name, in order, and what is known of rows: `constraints`.
 
-    A constraint is a text: "diastolic <= systolic", "net + tax = gross", "sum(visits) = 12000", "mean(age) = 41.3".
+    A constraint is a text: "diastolic <= systolic", "net + tax = gross", "sum(visits) = 12000", "mean(age) = 41.3",
+    "spouse is null where age < 15", "relation = 'husband' implies sex = 'm'", "education -> years". The last one needs
+    `codes`: {"education -> years": {"primary": 6, ...}}.
     `person` names one more column of the table, with the id of the person whose row it is. It is never released; with it
     the promise is about persons, each of whom counts once (docs/proofs/persons.md).
     """
 
     columns: Mapping[str, Column]
     constraints: Sequence[str] = ()
+    codes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     person: str | None = None
     rules: Constraints | None = field(init=False, repr=False, compare=False, default=None)
+    edits: Edits | None = field(init=False, repr=False, compare=False, default=None)
     _offsets: Mapping[str, slice] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -179,12 +194,19 @@ class Schema:
             start += column.dimensions
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         object.__setattr__(self, "constraints", checked_texts(self.constraints))
-        if self.constraints:
-            object.__setattr__(self, "rules", read_constraints(tuple(self.constraints), tuple(self.columns.items())))
+        object.__setattr__(self, "codes", checked_codes(self.codes, self.constraints))
+        known, linear = tuple(self.columns.items()), tuple(text for text in self.constraints if not is_edit(text))
+        if linear:
+            object.__setattr__(self, "rules", read_constraints(linear, known))
+        if len(linear) < len(self.constraints):
+            tables = tuple((text, tuple(table.items())) for text, table in self.codes.items())
+            rest = tuple(text for text in self.constraints if is_edit(text))
+            object.__setattr__(self, "edits", read_edits(rest, tables, known, self.rules))
         object.__setattr__(self, "_offsets", MappingProxyType(offsets))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Schema, (dict(self.columns), tuple(self.constraints), self.person))
+        codes = {text: dict(table) for text, table in self.codes.items()}
+        return (Schema, (dict(self.columns), tuple(self.constraints), codes, self.person))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -246,11 +268,20 @@ class Schema:
 
     def from_unit(self, points: NDArray[np.float64]) -> dict[str, NDArray[Any] | pa.Array]:
         """Turn points of the cube into columns in their own units: numpy arrays, or Arrow arrays with nulls or levels."""
-        steps = {} if self.rules is None else self.rules.steps()
         return {
-            name: encoding.from_points(column, points[:, self._offsets[name]], step=steps.get(name))
+            name: encoding.from_points(column, points[:, self._offsets[name]], **self._written(name))
             for name, column in self.columns.items()
         }
+
+    def numbers_at(self, name: str, points: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the cells of a column as `encoding.as_numbers` reads them: places of levels, or numbers."""
+        return encoding.numbers_at(self.columns[name], points[:, self._offsets[name]], **self._written(name))
+
+    def _written(self, name: str) -> dict[str, Any]:
+        """Say how constraints want numbers of a column to be written."""
+        step = None if self.rules is None else self.rules.steps().get(name)
+        exact = () if self.edits is None or step is not None else self.edits.constants.get(name, ())
+        return {"step": step, "exact": exact}
 
     def to_unit(self, table: Mapping[str, Any]) -> NDArray[np.float64]:
         """Turn columns in their own units, numpy or Arrow arrays, into points of the cube."""
@@ -285,18 +316,20 @@ class Schema:
     @classmethod
     def from_facts(cls, document: Mapping[str, Any]) -> Schema:
         """Build a schema from {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}, "constraints": [...]}."""
-        return cls(read(document), document.get("constraints", ()), document.get("person"))
+        return cls(read(document), document.get("constraints", ()), document.get("codes", {}), document.get("person"))
 
     def facts(self) -> dict[str, Any]:
         """Return the schema as plain values; the inverse of `from_facts`."""
         found: dict[str, Any] = {"columns": {name: column.facts() for name, column in self.columns.items()}}
         if self.person is not None:
             found["person"] = self.person
-        return {**found, "constraints": list(self.constraints)} if self.constraints else found
+        if self.constraints:
+            found["constraints"] = list(self.constraints)
+        return {**found, "codes": {text: dict(table) for text, table in self.codes.items()}} if self.codes else found
 
     def to_toml(self) -> str:
         """Write the schema as the text of a schema file."""
-        return write(self.columns, self.constraints, self.person)
+        return write(self.columns, self.constraints, self.codes, self.person)
 
     def save(self, path: str | Path) -> None:
         """Write a schema file."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from smoothsynth.schema.category import Category
 from smoothsynth.schema.date import Date, Datetime, day_at, moment_at
 from smoothsynth.schema.number import Integer, Number
-from smoothsynth.schema.schema import Schema
 from smoothsynth.schema.valued import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from smoothsynth.schema.encoding import Column
+    from smoothsynth.schema.schema import Schema
 
 
 # The level at which values count that were not found, unless the schema names another.
@@ -72,7 +72,7 @@ def with_levels(column: Category, found: Sequence[str]) -> Category:
 def closed(schema: Schema, columns: Mapping[str, Column]) -> Schema:
     """Return the schema with some columns replaced."""
     known = {name: columns.get(name, column) for name, column in schema.columns.items()}
-    return Schema(known, schema.constraints, schema.person)
+    return dataclasses.replace(schema, columns=known)
 
 
 def assumed(schema: Schema) -> Schema:

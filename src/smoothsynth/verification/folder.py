@@ -22,7 +22,7 @@ from smoothsynth.pipeline.stored_rows import check_sizes, read_rows
 from smoothsynth.queries.measurement import Choosing
 from smoothsynth.schema import Category, Schema
 from smoothsynth.schema.constraints import broken
-from smoothsynth.schema.encoding import outside
+from smoothsynth.schema.encoding import as_numbers, outside
 from smoothsynth.verification.check import Check, verdict
 
 if TYPE_CHECKING:
@@ -208,17 +208,19 @@ def check_prior(evidence: Evidence) -> list[Check]:
 
 def check_constraints(evidence: Evidence) -> list[Check]:
     """Hold the rows against the constraints of the schema, if it has any: no row breaks a relation."""
-    rules = evidence.schema.rules
-    if rules is None:
+    schema = evidence.schema
+    if not schema.constraints:
         return []
-    table = {name: evidence.table[name] for name in evidence.schema.names}
-    problems = [
-        f"{count:,} rows break the constraint {relation.text!r:.200}."
-        for relation in rules.relations
-        if (count := int(broken(relation, table, evidence.schema.columns).sum()))
-    ]
-    count = len(rules.relations)
-    words = f"No row breaks one of {count:,} relations." if count else "There are public moments only, no relations."
+    table = {name: evidence.table[name] for name in schema.names}
+    relations = () if schema.rules is None else schema.rules.relations
+    counts = [(relation.text, int(broken(relation, table, schema.columns).sum())) for relation in relations]
+    if schema.edits is not None:
+        values = {name: as_numbers(column, table[name]) for name, column in schema.columns.items()}
+        counts += schema.edits.broken(values).items()
+    problems = [f"{count:,} rows break the constraint {text!r:.200}." for text, count in counts if count]
+    words = (
+        f"No row breaks one of {len(counts):,} relations." if counts else "There are public moments only, no relations."
+    )
     return verdict("constraints", problems, words)
 
 
