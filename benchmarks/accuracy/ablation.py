@@ -1,7 +1,7 @@
 """What each part of method="auto" brings, and what each of its constants moves (docs/notes/0019).
 
-    python -m benchmarks ablation [--parts [NAME ...]] [--constants [NAME ...]] [--only normal adult ...] [--rounds 2]
-                                  [--data DIR] [--output FILE]
+    python -m benchmarks ablation [--parts [NAME ...]] [--constants [NAME ...]] [--only normal adult ...]
+                                  [--delta 1e-6] [--rounds 2] [--data DIR] [--output FILE]
 
 Each part is left out in turn, and each constant of methods/, model/ and fit/ is moved by 30 % either way; without
 --parts and --constants, all parts are. A figure is the geometric mean, over tables and measures, of the error over that of
@@ -20,6 +20,8 @@ import re
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
     Patch = tuple[Any, str, Any]
 
-EPSILON, DELTA, ROOMS = 1.0, 1e-6, ("methods", "model", "fit")
+EPSILON, ROOMS = 1.0, ("methods", "model", "fit")
 MEASURES = ("rel_2", "rel_4", "narrow", "ridge", "polynomial", "w1", "corr")
 SIZES = {"normal": (20_000, 6), "ring": (2_000, 6), "curve": (4_000, 20), "skew": (2_000, 6), "zeros": (4_000, 6)}
 SIZES |= {"heavy": (800, 20), "spread": (2_000, 6)}
@@ -134,7 +136,14 @@ def seeded(seed: int) -> Iterator[None]:
     def maxima(count: int, scale: float) -> Callable[[list[int]], list[int]]:
         return lambda given: np.argsort(-(np.array(given) + rng.gumbel(0.0, scale, len(given))))[:count].tolist()
 
-    with mock.patch.multiple(noise, _gaussian_sampler=gaussian, _maxima_sampler=maxima):
+    def laplace(scale: float) -> Callable[[list[int]], list[int]]:
+        return lambda sums: [
+            s + int(a) - int(b)
+            for s, a, b in zip(sums, *rng.geometric(1 - np.exp(-1 / scale), (2, len(sums))), strict=True)
+        ]
+
+    samplers = {"_gaussian_sampler": gaussian, "_laplace_sampler": laplace, "_maxima_sampler": maxima}
+    with mock.patch.multiple(noise, **samplers, secrets=SimpleNamespace(randbelow=Random(seed).randrange)):
         yield
 
 
@@ -146,10 +155,10 @@ class Case:
     ) -> None:
         self.name, self._frame, self._schema, self._judge = name, frame, schema, judge
 
-    def errors(self, seed: int) -> np.ndarray:
+    def errors(self, seed: int, *, delta: float) -> np.ndarray:
         """Release the table and return the errors of its rows."""
         with seeded(seed):
-            made = ss.release(self._frame, schema=self._schema, epsilon=EPSILON, delta=DELTA, seed=seed)
+            made = ss.release(self._frame, schema=self._schema, epsilon=EPSILON, delta=delta, seed=seed)
         return np.maximum(np.array(self._judge(made.unit_rows()), dtype=float), 1e-6)
 
 
@@ -194,12 +203,12 @@ def cases(given: argparse.Namespace) -> list[Case]:
     return [make() for name, make in made.items() if not given.only or name in given.only]
 
 
-def tried(found: Sequence[Case], patches: Sequence[Patch], *, rounds: int) -> list[np.ndarray]:
+def tried(found: Sequence[Case], patches: Sequence[Patch], *, rounds: int, delta: float) -> list[np.ndarray]:
     """Return the mean errors of every case with some names replaced."""
     with ExitStack() as stack:
         for target, name, value in patches:
             stack.enter_context(mock.patch.object(target, name, value))
-        return [np.mean([case.errors(seed) for seed in range(rounds)], axis=0) for case in found]
+        return [np.mean([case.errors(seed, delta=delta) for seed in range(rounds)], axis=0) for case in found]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -208,6 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--parts", nargs="*", help="parts to leave out in turn [all]")
     parser.add_argument("--constants", nargs="*", help="constants to move whose names hold one of these [all]")
     parser.add_argument("--only", nargs="+", help="tables")
+    parser.add_argument("--delta", type=float, default=1e-6)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--data", help="folder with the data sets [SMOOTHSYNTH_DATA or ../shared/data]")
     parser.add_argument("--output", type=Path, help="a file for the lines")
@@ -219,13 +229,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         wanted = given.constants or [""]
         asked |= {name: one for name, one in constants().items() if any(part in name for part in wanted)}
     found, console = cases(given), Console(width=200)
-    base = tried(found, (), rounds=given.rounds)
+    how = {"rounds": given.rounds, "delta": given.delta}
+    base = tried(found, (), **how)
     shown = Table("left out or moved", "all", *(case.name for case in found))
     for name, patches in asked.items():
-        logs = [
-            np.log(now / then).mean()
-            for now, then in zip(tried(found, patches, rounds=given.rounds), base, strict=True)
-        ]
+        logs = [np.log(now / then).mean() for now, then in zip(tried(found, patches, **how), base, strict=True)]
         error = np.std(logs, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else 0.0
         line = [f"{np.exp(np.mean(logs)):.3f} +- {error:.3f}", *(f"{np.exp(one):.2f}" for one in logs)]
         shown.add_row(name, *line)

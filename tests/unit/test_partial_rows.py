@@ -278,3 +278,35 @@ def test_the_command_draws_and_completes(release, tmp_path):
     refused = run("sample", folder, "--given", tmp_path / "nowhere.csv", "-o", tmp_path / "x.csv")
     assert "cannot be read as given rows" in refused.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["more.csv", "out", "partial.csv", "whole.parquet"]
+
+
+def test_filled_values_keep_rules_over_levels_and_missing_cells():
+    """Where the given age is below 15 there is no spouse, and a husband is male; a given row that breaks one is refused."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 90, 3_000)
+    sex = rng.choice(["f", "m"], 3_000)
+    relation = np.where((age >= 18) & (sex == "m"), rng.choice(["husband", "other"], 3_000), "other")
+    spouse = np.where(age < 15, None, rng.choice(["yes", "no"], 3_000))
+    schema = ss.Schema(
+        {
+            "age": ss.Integer(0, 90),
+            "sex": ss.Category(["f", "m"]),
+            "relation": ss.Category(["husband", "other"]),
+            "spouse": ss.Category(["yes", "no"], nullable=True),
+        },
+        constraints=["spouse is null where age < 15", "relation = 'husband' implies sex = 'm'"],
+    )
+    private = pd.DataFrame({"age": age, "sex": sex, "relation": relation, "spouse": spouse})
+    release = ss.release(private, schema=schema, epsilon=2.0, delta=1e-6, seed=1)
+    given = pd.DataFrame(
+        {
+            "age": [5, 10, 14, 40, 60] * 20,
+            "relation": ["other"] * 60 + ["other", "other", "other", "husband", "husband"] * 8,
+        }
+    )
+    filled = release.sample(given=given, seed=2).to_pandas()
+    assert filled.loc[filled["age"] < 15, "spouse"].isna().all()
+    assert (filled.loc[filled["relation"] == "husband", "sex"] == "m").all()
+    wrong = pd.DataFrame({"sex": ["f"], "relation": ["husband"]})
+    with pytest.raises(ss.DataError, match="husband"):
+        release.sample(given=wrong)

@@ -16,7 +16,7 @@ from smoothsynth.errors import DataError
 from smoothsynth.pipeline.given_rows import cells_of
 from smoothsynth.schema import Category
 from smoothsynth.schema.constraints import broken
-from smoothsynth.schema.encoding import to_points
+from smoothsynth.schema.encoding import as_numbers, to_points
 from smoothsynth.schema.valued import plain
 
 if TYPE_CHECKING:
@@ -81,7 +81,17 @@ def breaking(table: pa.Table, schema: Schema) -> Places:
     found = np.zeros(table.num_rows, dtype=bool)
     for relation in _relations(schema, table.column_names):
         found |= broken(relation, table, schema.columns)
+    for rows in _broken_rules(table, schema).values():
+        found |= rows
     return np.flatnonzero(found)
+
+
+def _broken_rules(table: pa.Table, schema: Schema) -> dict[str, Flags]:
+    """Return the rows that break each rule over columns of the table."""
+    if schema.edits is None:
+        return {}
+    values = {name: as_numbers(schema.columns[name], table[name]) for name in table.column_names}
+    return schema.edits.rows_that_break(values)
 
 
 def _relations(schema: Schema, names: Sequence[str]) -> list[Relation]:
@@ -93,6 +103,7 @@ def _refuse_broken(given: pa.Table, schema: Schema, lacking: Sequence[str]) -> N
     left = breaking(given, schema)
     if len(left):
         texts = {r.text for r in _relations(schema, given.column_names) if broken(r, given, schema.columns).any()}
+        texts |= {text for text, rows in _broken_rules(given, schema).items() if rows.any()}
         raise DataError(
             f"Given rows {_numbers(left)} break {', '.join(map(repr, sorted(texts)))}, whatever is filled in. Correct them."
         )
@@ -233,12 +244,18 @@ class _Repair:
             found = found.set_column(found.column_names.index(name), name, self._cells(name, values[name], rows))
         left = breaking(found, self.schema)
         if len(left):
-            names = ", ".join(repr(name) for name in self.lacking if name in values)
+            tied = {name for text in self._rules() for name in text} | set(values)
+            names = ", ".join(repr(name) for name in self.lacking if name in tied)
             raise DataError(
                 f"No values of {names} were found that keep the constraints in given rows {_numbers(left)}. Give these "
                 "columns too, or correct the rows."
             )
         return found
+
+    def _rules(self) -> list[tuple[str, ...]]:
+        return (
+            [] if self.schema.edits is None else [edit.names for c in self.schema.edits.components for edit in c.edits]
+        )
 
     def _tied(self) -> set[str]:
         return {name for relation in _relations(self.schema, self.schema.names) for name in relation.names}

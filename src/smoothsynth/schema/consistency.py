@@ -106,12 +106,14 @@ class Edits:
 
     def broken(self, values: Mapping[str, NDArray[Any]]) -> dict[str, int]:
         """Count the rows that break each rule, given all columns as numbers."""
+        return {text: int(rows.sum()) for text, rows in self.rows_that_break(values).items()}
+
+    def rows_that_break(self, values: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.bool_]]:
+        """Return the rows that break each rule over some columns, given as numbers; rules over others are left out."""
         truth = functools.cache(lambda atom: atom.holds(values.__getitem__))
-        found = {
-            text: [edit.broken(truth) for c in self.components for edit in c.edits if edit.text == text]
-            for text in self.texts
-        }
-        return {text: int(np.any(rows, axis=0).sum()) for text, rows in found.items()}
+        known = [edit for c in self.components for edit in c.edits if set(edit.names) <= set(values)]
+        found = {text: [edit.broken(truth) for edit in known if edit.text == text] for text in self.texts}
+        return {text: np.any(rows, axis=0) for text, rows in found.items() if rows}
 
 
 @functools.lru_cache(maxsize=64)
