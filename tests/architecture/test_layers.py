@@ -68,8 +68,9 @@ def test_nothing_imports_the_paper_but_the_root_late():
 
 def test_the_house_is_small():
     modules = [path for path in SOURCES if path.name != "__init__.py"]
-    # 150 before attacks on a release (bounds, rows, guesses, words, page) and given rows (reading, completing).
-    assert len(modules) <= 160
+    # 150 before attacks on a release (bounds, rows, guesses, words, page) and given rows (reading, completing); then five
+    # for categories of many levels (tiers, histograms, their rounds, their draws, shares of single levels).
+    assert len(modules) <= 165
     assert len(list(ROOT.glob("*.py"))) <= 4
     assert len(LAYERS) <= 10
     assert len(PRINTING) <= 3
