@@ -13,6 +13,7 @@ from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.evaluate import LARGEST, TRUTHS, bounds, check_meaning, combine, exact, has_jumps, scales_of
 from smoothsynth.answer.language import Apply, Column, Node, averages_of, columns_of, parse
 from smoothsynth.answer.language import Number as Value
+from smoothsynth.answer.level_share import level_share
 from smoothsynth.answer.query import (
     MOST_COLUMNS,
     MOST_COORDINATES,
@@ -69,7 +70,11 @@ def answer(
 
 def answer_text(release: Release, text: str, *, confidence: float = 0.95) -> Estimate:
     """Answer a question that is written as text."""
-    tree = settle(parse(text), release.schema)
+    parsed = parse(text)
+    counted = level_share(release, parsed, confidence=confidence)
+    if counted is not None:
+        return counted
+    tree = settle(parsed, release.schema)
     check_meaning(tree)
     averages = averages_of(tree)
     if not averages or _outside(tree):

@@ -29,6 +29,7 @@ from smoothsynth.methods.layout import (
     NOISES,
     Design,
     check_count,
+    check_no_tiers,
     check_noise,
     check_one_of,
 )
@@ -207,6 +208,7 @@ class Paper:
     def check(self, schema: Schema, budget: Budget) -> None:
         """Refuse options that this budget cannot have, whatever the number of rows."""
         check_noise(self.noise, budget)
+        check_no_tiers(schema)
 
     def design(self, schema: Schema, rows: int, budget: Budget, *, rows_per_person: int, size: int) -> Design:
         """Measure the functions that the paper measures, for `size` synthetic rows."""

@@ -160,7 +160,9 @@ _FEATURES = {**_NOISE, "mechanism": str, "features": [[[[int]]]], "weights": [in
 _COLUMN = {"value": (int, None), "hats": int, "atoms": [int], "levels": [int]}
 _TABLES = {**_NOISE, "mechanism": str, "tables": [[int]], "integers": [int], "exclusive": [[int]], "binary": [int],
            "view": {"knots": [[int]], "radius": None, "pooled": bool, "order": int, "columns": [_COLUMN]}}  # fmt: skip
-MOMENTS = (_FEATURES, _TABLES)
+_LEVELS = {**_NOISE, "mechanism": str, "tables": [[int]], "integers": [int], "exclusive": [[int]], "binary": [int],
+           "view": {"knots": [[int]], "radius": None, "pooled": bool, "histograms": [[int]]}}  # fmt: skip
+MOMENTS = (_FEATURES, _TABLES, _LEVELS)
 CHOICE = ({"count": int, "multiplier": _MAYBE, "epsilon": _MAYBE}, None)
 FOUND = {"asked": dict, "rounds": [MOMENTS],
          "levels": [{"column": str, "epsilon": float, "delta": float, "rows": int, "counts": [[(str, int)]]}]}  # fmt: skip

@@ -26,6 +26,7 @@ from smoothsynth.schema.constraints import checked_texts, read_constraints
 from smoothsynth.schema.date import Date, Datetime
 from smoothsynth.schema.edits import checked_codes, is_edit
 from smoothsynth.schema.encoding import KINDS
+from smoothsynth.schema.hierarchy import with_level_files
 from smoothsynth.schema.number import Boolean, Integer, Number
 from smoothsynth.schema.valued import shown
 
@@ -138,7 +139,7 @@ def _column(name: str, facts: object) -> Column:
     kind = facts.get("type")
     if not isinstance(kind, str) or kind not in KINDS:
         raise SchemaError(f"Column {name!r} has type {shown(kind)}; it must be one of {', '.join(KINDS)}.")
-    known = [field.name for field in dataclasses.fields(KINDS[kind])]
+    known = [field.name for field in dataclasses.fields(KINDS[kind]) if field.init]
     extra = sorted(map(repr, set(facts) - {"type", *known}))
     if extra:
         raise SchemaError(f"Column {name!r} has an unknown key {extra[0]:.80}; known are type, {', '.join(known)}.")
@@ -266,10 +267,18 @@ class Schema:
             raise SchemaError(unknown_column(name, self.names))
         return self._offsets[name]
 
-    def from_unit(self, points: NDArray[np.float64]) -> dict[str, NDArray[Any] | pa.Array]:
-        """Turn points of the cube into columns in their own units: numpy arrays, or Arrow arrays with nulls or levels."""
+    def from_unit(
+        self, points: NDArray[np.float64], levels: Mapping[str, NDArray[np.int32]] | None = None
+    ) -> dict[str, NDArray[Any] | pa.Array]:
+        """Turn points of the cube into columns in their own units: numpy arrays, or Arrow arrays with nulls or levels.
+
+        `levels` are those of categories with tiers, drawn within their nodes (smoothsynth.model.levels).
+        """
+        drawn = levels or {}
         return {
-            name: encoding.from_points(column, points[:, self._offsets[name]], **self._written(name))
+            name: encoding.from_points(
+                column, points[:, self._offsets[name]], levels=drawn.get(name), **self._written(name)
+            )
             for name, column in self.columns.items()
         }
 
@@ -289,17 +298,20 @@ class Schema:
             [encoding.to_points(column, table[name]) for name, column in self.columns.items()], axis=1
         )
 
-    def snap(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Move points of the cube to the nearest ones that rows of this schema can take."""
-        parts = [encoding.nearest(column, points[:, self._offsets[name]]) for name, column in self.columns.items()]
-        return np.concatenate(parts, axis=1)
+    def snap(self, points: NDArray[np.float64], out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Move points of the cube to the nearest ones that rows of this schema can take; into `out`, if given."""
+        found = np.empty(points.shape) if out is None else out
+        for name, column in self.columns.items():
+            found[:, self._offsets[name]] = encoding.nearest(column, points[:, self._offsets[name]])
+        return found
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a schema file (TOML)."""
+        """Read a schema file (TOML), and the files of levels that it names beside it."""
         # Errors of decoding and of TOML carry the whole file, which may be a table named by mistake: not chained.
         try:
-            return cls.parse(Path(path).read_text(encoding="utf-8"))
+            document = parse(Path(path).read_text(encoding="utf-8"))
+            return cls.from_facts(with_level_files(document, Path(path).parent))
         except SchemaError as error:
             problem = f"{path}: {error}"
         except UnicodeDecodeError:
