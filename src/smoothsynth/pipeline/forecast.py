@@ -140,6 +140,8 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         notes += ["", NO_DEPENDENCE]
     if plan.schema.person is not None:
         notes += ["", _person_note(plan.schema.person, plan.rows_per_person)]
+    if plan.schema.weight is not None:
+        notes += ["", _weight_note(plan.schema.weight)]
     known = [one_line(f"Constraint: {text}") for text in plan.schema.constraints]
     return Group(head, *known, "", measured, *notes, "", errors, "", tail)
 
@@ -158,6 +160,14 @@ def _person_note(person: str, most: int) -> str:
     return (
         f"Persons are told apart by {one_line(repr(person))}, which is read and never released. {several}: "
         "every person weighs the same. A keyed hash decides which rows; those without an id are left out."
+    )
+
+
+def _weight_note(weight: str) -> str:
+    """Say what becomes of survey weights."""
+    return (
+        f"Survey weights are in {one_line(repr(weight))}: a column like others, within its public bounds, that synthetic "
+        "rows have too. Answers can be weighted with it, at no cost; the expected errors below are of answers that are not."
     )
 
 
