@@ -57,7 +57,8 @@ class Adaptive:
     that matter (a Gaussian kernel of width s has K = s^2): rougher ones (small K) buy more degrees in each column.
     `tables` is how many tables of two and three columns are measured, those that the rows so far have most wrong; by default
     as many as the number of rows allows, 0 is none. All of them hold the column `target`, or one of several, if it is given:
-    what will be predicted, say. Or they are those of `workload`, sets of two or more columns, and the parts of these sets.
+    what will be predicted, say; or the survey weights that a schema names, with which averages are made of tables. Or tables
+    are those of `workload`, sets of two or more columns, and the parts of these sets.
     `noise` is "gaussian", which needs a delta, or "pure", by default what serves better at this budget. `candidates`
     ("model", "hypercube" or "grid"), their number `candidate_count` and `fit` ("maximum entropy" or "linear program") are by
     default rows of the model, which need no weights.
@@ -117,6 +118,8 @@ class Adaptive:
             return names[str(name)]
 
         target = (self.target,) if isinstance(self.target, str) else self.target or ()
+        if schema.weight is not None:
+            target = (*target, schema.weight)
         workload = tuple(tuple(sorted({number(name) for name in one})) for one in self.workload or ())
         if any(not len(one) >= 2 for one in workload):
             raise PlanError(_NO_WORKLOAD)

@@ -144,6 +144,8 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         notes += ["", _person_note(plan.schema.person, plan.rows_per_person)]
     for words in _of_levels(plan):
         notes += ["", words]
+    if plan.schema.weight is not None:
+        notes += ["", _weight_note(plan.schema.weight)]
     known = [one_line(f"Constraint: {text}") for text in plan.schema.constraints]
     return Group(head, *known, "", measured, *notes, "", errors, "", tail)
 
@@ -179,6 +181,14 @@ def _of_levels(plan: Plan) -> Iterator[str]:
                 f"Column {name!r:.60}: {len(column.levels):,} levels, in tables and answers as {len(nodes)} {kind}, such as "
                 f"{nodes[0]!r:.60}. Levels {known}."
             )
+
+
+def _weight_note(weight: str) -> str:
+    """Say what becomes of survey weights."""
+    return (
+        f"Survey weights are in {one_line(repr(weight))}: a column like others, within its public bounds, that synthetic "
+        "rows have too. Answers can be weighted with it, at no cost; the expected errors below are of answers that are not."
+    )
 
 
 def _delta_note(plan: Plan) -> str:

@@ -115,6 +115,7 @@ def limits(release: Release, found: Correlations) -> tuple[Limit, ...]:
     """List what this release does not know, the most misleading first."""
     return (
         _individuals(release),
+        *_weights(release),
         _pairs(found),
         *_selected_tables(release),
         *_many_columns(release),
@@ -134,6 +135,17 @@ def _individuals(release: Release) -> Limit:
         "No synthetic row stands for a real one, even if it looks like somebody. The rows were drawn from "
         f"{sum(charge.coordinates for charge in release.receipt.charges):,} noisy numbers, and from nothing else.",
     )
+
+
+def _weights(release: Release) -> Iterator[Limit]:
+    """Say that nothing on the page is weighted, if there are weights."""
+    if release.schema.weight is not None:
+        yield Limit(
+            "The population of the survey",
+            f"Column {release.schema.weight!r} holds survey weights, and all figures on this page are of rows without them. "
+            "For the population weight the synthetic rows with this column, or ask with smoothsynth answer --weighted, "
+            "which gives intervals.",
+        )
 
 
 def _pairs(found: Correlations) -> Limit:
