@@ -128,7 +128,7 @@ def collapsed(monkeypatch):
 
 
 def test_columns_that_collapsed_are_named_by_the_receipt_the_page_and_verify(collapsed, tmp_path):
-    assert ("g",) in {one.columns for one in found(collapsed)}
+    assert any("g" in one.columns for one in found(collapsed))
     assert "But the rows contradict what was released about " in collapsed.receipt.outcome
     assert "'g'" in collapsed.receipt.outcome
     collapsed.write(tmp_path / "out")
