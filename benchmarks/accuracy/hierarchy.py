@@ -1,4 +1,4 @@
-"""Columns of 20,000 codes: half the L1 distance at chapters and at codes beside flat histograms; time and memory.
+"""Columns of 20,000 codes: half L1 distance of codes and chapters beside flat histograms; time and memory.
 
 Made-up codes of four tiers, like those of ICD-10: 22 chapters, about 260 blocks, 2,100 categories, 20,000 codes. Shares fall
 by Zipf's law among the children of every node. A flat histogram has the whole budget for one tier; what is negative in it is

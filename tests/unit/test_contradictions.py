@@ -135,7 +135,7 @@ def test_columns_that_collapsed_are_named_by_the_receipt_the_page_and_verify(col
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert 'class="warning"' in page
     assert "<strong>The rows contradict what was released.</strong>" in page
-    assert '<th scope="row">&#x27;g&#x27;</th>' in page
+    assert "&#x27;g&#x27;" in page
     check = ss.verify(tmp_path / "out")["moments"]
     assert check.outcome == "warning"
     assert "'g'" in check.sentence
