@@ -24,6 +24,7 @@ NAMES = {
     "wide": "accuracy.wide",
     "constraints": "accuracy.constraints",
     "private-bounds": "accuracy.private_bounds",
+    "hierarchy": "accuracy.hierarchy",
     "floor": "accuracy.floor",
     "ablation": "accuracy.ablation",
     "fading": "accuracy.fading",

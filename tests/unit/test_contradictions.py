@@ -128,14 +128,14 @@ def collapsed(monkeypatch):
 
 
 def test_columns_that_collapsed_are_named_by_the_receipt_the_page_and_verify(collapsed, tmp_path):
-    assert ("g",) in {one.columns for one in found(collapsed)}
+    assert any("g" in one.columns for one in found(collapsed))
     assert "But the rows contradict what was released about " in collapsed.receipt.outcome
     assert "'g'" in collapsed.receipt.outcome
     collapsed.write(tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert 'class="warning"' in page
     assert "<strong>The rows contradict what was released.</strong>" in page
-    assert '<th scope="row">&#x27;g&#x27;</th>' in page
+    assert "&#x27;g&#x27;" in page
     check = ss.verify(tmp_path / "out")["moments"]
     assert check.outcome == "warning"
     assert "'g'" in check.sentence

@@ -473,6 +473,12 @@ def test_the_subspace_iteration_is_refused_in_words(place, schema):
     assert read_request(begin(place, schema, method=ss.methods.Paper(candidates="hypercube", features=9))).round == 1
 
 
+def test_levels_below_nodes_are_refused_in_words(place):
+    many = ss.Schema({"code": ss.Category([f"{i:03}" for i in range(300)], parents=[1])})
+    with pytest.raises(ss.PlanError, match="cannot count levels below the nodes"):
+        begin(place, many)
+
+
 def test_an_answer_never_replaces_a_file(place, schema, tables):
     request = begin(place, schema)
     answers(place, request, {"north": tables["north"]})

@@ -245,7 +245,7 @@ def test_a_document_of_more_values_than_a_release_can_have_is_not_parsed(read, f
 
 
 def test_a_receipt_that_does_not_fit_into_memory_is_refused_in_words(folder, monkeypatch):
-    def fail(*_given):
+    def fail(*_given, **_named):
         raise MemoryError
 
     monkeypatch.setattr(sys.modules[read_evidence.__module__], "check_sizes", fail)

@@ -13,6 +13,7 @@ from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.evaluate import LARGEST, TRUTHS, bounds, check_meaning, combine, exact, has_jumps, scales_of
 from smoothsynth.answer.language import Apply, Column, Node, averages_of, columns_of, parse
 from smoothsynth.answer.language import Number as Value
+from smoothsynth.answer.level_share import level_share
 from smoothsynth.answer.query import (
     MOST_COLUMNS,
     MOST_COORDINATES,
@@ -45,21 +46,27 @@ VACUOUS = "The release cannot tell: the interval is nearly all that is possible.
 
 
 def answer(
-    release: Release, question: Function | str, *, columns: Sequence[str] | None = None, confidence: float = 0.95
+    release: Release,
+    question: Function | str,
+    *,
+    columns: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    weighted: bool = False,
 ) -> Estimate:
     """Answer a question with the mean over the synthetic rows, and an interval for the private rows.
 
     `question` is a function of a mapping from column names to arrays in their own units, with the `columns` that it
-    uses; or a text such as "avg(exp(-power((age-50)/10, 2)))" (docs/answers.md has the language).
+    uses; or a text such as "avg(exp(-power((age-50)/10, 2)))" (docs/answers.md has the language). If `weighted`, every
+    average is one of rows with the survey weights that the schema names.
     """
     check_confidence(confidence)
     if isinstance(question, str):
-        return answer_text(release, question, confidence=confidence)
+        return answer_text(release, question, confidence=confidence, weighted=weighted)
     if not callable(question):
         raise PlanError("A question must be a text such as avg(age), or a function of the columns.")
     if columns is None or isinstance(columns, str) or not column_names(columns):
         raise PlanError('Name the columns that the function uses, as in columns=["age"].')
-    query = Query.of(release, columns)
+    query = Query.of(release, columns, weighted=weighted)
     for name in query.names:
         if not isinstance(release.schema.columns[name], (*NUMBERS, Category)):
             kind = release.schema.columns[name].kind
@@ -67,18 +74,22 @@ def answer(
     return query.smooth(question, confidence=confidence)
 
 
-def answer_text(release: Release, text: str, *, confidence: float = 0.95) -> Estimate:
+def answer_text(release: Release, text: str, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
     """Answer a question that is written as text."""
-    tree = settle(parse(text), release.schema)
+    parsed = parse(text)
+    counted = level_share(release, parsed, confidence=confidence)
+    if counted is not None:
+        return counted
+    tree = settle(parsed, release.schema)
     check_meaning(tree)
     averages = averages_of(tree)
     if not averages or _outside(tree):
         raise PlanError("A question is about averages: put every column inside avg(...), as in avg(age).")
     if tree == averages[0]:
-        return _average(release, averages[0].arguments[0], confidence=confidence)
+        return _average(release, averages[0].arguments[0], confidence=confidence, weighted=weighted)
     if any(has_jumps(one) for one in averages) or has_jumps(_with(tree, dict.fromkeys(averages, 0.0))):
-        return _combined(release, tree, averages, confidence=confidence)
-    return _linearised(release, tree, averages, confidence=confidence)
+        return _combined(release, tree, averages, confidence=confidence, weighted=weighted)
+    return _linearised(release, tree, averages, confidence=confidence, weighted=weighted)
 
 
 def check_confidence(confidence: object) -> None:
@@ -103,7 +114,7 @@ def between(
         # A share is a number of private rows: it is rounded outwards to one.
         rows = query.evidence.release.receipt.rows
         low, high = max(math.floor(low * rows) / rows, 0.0), min(math.ceil(high * rows) / rows, 1.0)
-    value = float(values.mean())
+    value = query.average(values)
     reach = 1.0 if truth else float(np.ptp(values))
     note = VACUOUS if high - low > MOST_OF_ALL * reach > 0.0 else ""
     return replace(best, value=value, low=min(low, value), high=max(high, value), note=note)
@@ -132,8 +143,8 @@ def _envelope(query: Query, tree: Node, *, scales: Mapping[Node, float], width: 
     )
 
 
-def _average(release: Release, tree: Node, *, confidence: float) -> Estimate:
-    query, inner = _asked_text(release, tree)
+def _average(release: Release, tree: Node, *, confidence: float, weighted: bool) -> Estimate:
+    query, inner = _asked_text(release, tree, weighted=weighted)
     if has_jumps(inner):
         return between(query, inner, confidence=confidence, truth=_is_truth(inner))
     found = query.smooth(lambda table: exact(inner, table), confidence=confidence)
@@ -154,18 +165,21 @@ def _within(found: Estimate, least: float, most: float) -> Estimate:
     return replace(found, low=low, high=high, note=VACUOUS if high - low > MOST_OF_ALL * (most - least) else found.note)
 
 
-def _asked_text(release: Release, tree: Node) -> tuple[Query, Node]:
+def _asked_text(release: Release, tree: Node, *, weighted: bool) -> tuple[Query, Node]:
     """Return the columns of an average and what is averaged of them."""
     inner = tree.arguments[0] if isinstance(tree, Apply) and tree.name == "where" else tree
-    return Query.of(release, columns_of(tree) or release.schema.names[:1], tree=tree), inner
+    names = columns_of(tree) or release.schema.names[:1]
+    return Query.of(release, names, tree=tree, weighted=weighted), inner
 
 
-def _linearised(release: Release, tree: Node, averages: tuple[Apply, ...], *, confidence: float) -> Estimate:
+def _linearised(
+    release: Release, tree: Node, averages: tuple[Apply, ...], *, confidence: float, weighted: bool
+) -> Estimate:
     """Answer arithmetic on averages by its linear part:  g(v) with the interval of  sum_j dg/dv_j f_j.
 
     An average over some rows moves like that of  (f_j - v_j) there_j / share_j.
     """
-    parts = [_Part.of(*_asked_text(release, one.arguments[0])) for one in averages]
+    parts = [_Part.of(*_asked_text(release, one.arguments[0], weighted=weighted)) for one in averages]
     values = [part.value for part in parts]
     value = _outer(tree, averages, values)
     slopes = []
@@ -206,7 +220,7 @@ class _Part:
     @classmethod
     def of(cls, query: Query, inner: Node) -> _Part:
         values = query.on_rows(lambda table: exact(inner, table))
-        return cls(query, inner, float(values.mean()), len(values) / len(query.evidence.points))
+        return cls(query, inner, query.average(values), query.share)
 
     def moves(self, points: Array) -> Array:
         """Return the function of all rows whose mean moves as the average does."""
@@ -222,10 +236,12 @@ def shifted(found: Estimate, value: float) -> Estimate:
     return replace(found, value=value, low=low, high=high, unseen_is="estimated", kind="linearised")
 
 
-def _combined(release: Release, tree: Node, averages: tuple[Apply, ...], *, confidence: float) -> Estimate:
+def _combined(
+    release: Release, tree: Node, averages: tuple[Apply, ...], *, confidence: float, weighted: bool
+) -> Estimate:
     """Answer arithmetic on averages with jumps: each with its share of the doubt, then interval arithmetic."""
     share = 1.0 - (1.0 - confidence) / len(averages)
-    found = {one: _average(release, one.arguments[0], confidence=share) for one in averages}
+    found = {one: _average(release, one.arguments[0], confidence=share, weighted=weighted) for one in averages}
     low, high = (float(end) for end in _interval_of(tree, found))
     value = _outer(tree, averages, [found[one].value for one in averages])
     if not all(abs(end) <= LARGEST for end in (low, high)):

@@ -117,7 +117,7 @@ class Used:
         return np.where(absent, sum(column.bounds) / 2.0, numbers).astype(np.float64)
 
     def _levels(self, column: Category, codes: NDArray[Any]) -> NDArray[Any]:
-        return codes.astype(np.float64) if self.coded else np.array(list(column.levels))[codes]
+        return codes.astype(np.float64) if self.coded else np.array(list(column.cube.levels))[codes]
 
 
 def may_lack(column: Any) -> bool:
@@ -188,7 +188,7 @@ def _name(node: Node) -> str:
 def _number(node: Column, schema: Schema) -> Node:
     column = _known(node, schema)
     if isinstance(column, Category):
-        level = str(column.levels[0]).replace("'", "''")
+        level = str(column.cube.levels[0]).replace("'", "''")
         question = one_line(f"{node.name} = '{level}'")
         raise PlanError(f"{node.name!r} is a category: compare it with a level, as in {question}.")
     if not isinstance(column, (Real, Whole, Boolean)):
@@ -247,10 +247,17 @@ def _written(node: Node) -> str | None:
 
 
 def _place(column: Category, name: str, wanted: str) -> int:
+    texts = column.cube.texts
+    if wanted in texts:
+        return texts.index(wanted)
     if wanted in column.texts:
-        return column.texts.index(wanted)
-    near = difflib.get_close_matches(wanted, column.texts, n=1)
-    shown = ", ".join(map(repr, column.texts[:8])) + (" and more" if len(column.texts) > 8 else "")
+        asked = one_line(f"avg({name} = '{wanted}')")
+        raise PlanError(
+            f"{name!r} has many levels, and takes part through the nodes above them, such as {texts[0]!r}. A level can be "
+            f"asked for by itself only, as in {asked:.120}."
+        )
+    near = difflib.get_close_matches(wanted, texts, n=1)
+    shown = ", ".join(map(repr, texts[:8])) + (" and more" if len(texts) > 8 else "")
     hint = f"Did you mean {near[0]!r}?" if near else f"There are: {shown}."
     raise PlanError(f"{name!r} has no level {wanted!r:.40}. {hint}")
 

@@ -1,6 +1,11 @@
 """A query on some columns, and the narrower of its two intervals: model-based or worst-case.
 
-A query is the mean of a function of these columns, over all rows or over those that have values and fit a condition.
+A query is the mean of a function of these columns, over all rows or over those that have values and fit a condition. Rows
+may be weighted, by w from 0 to 1:
+
+    weighted mean of f  =  E[f w included] / E[w included]
+
+which is a mean over some rows with w for the indicator of a row that counts: both intervals hold for such w as they are.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.answer.evidence import Evidence
     from smoothsynth.pipeline.release import Release
+    from smoothsynth.schema import Schema
 
     Array = NDArray[np.float64]
     OfPoints = Callable[[Array], Array]
@@ -163,29 +169,32 @@ NUMBERS = (Number, Integer, Boolean)
 class Query:
     """Some columns of a release, ready for functions of them; rows count where all have a value and `condition` holds.
 
-    `columns` are the coordinates that a model-based interval uses.
+    `columns` are the coordinates that a model-based interval uses; `weight` is a column that rows are weighted by.
     """
 
     evidence: Evidence
     used: Used
     columns: tuple[int, ...]
     condition: Function | None = None
+    weight: str | None = None
 
     @classmethod
-    def of(cls, release: Release, names: Sequence[str], *, tree: Node | None = None) -> Query:
+    def of(cls, release: Release, names: Sequence[str], *, tree: Node | None = None, weighted: bool = False) -> Query:
         """Look the columns up; a question that was written as text is given as its `tree`."""
-        names = column_names(names)
+        weight = weight_of(release.schema) if weighted else None
+        names = column_names(names) + ([] if weight is None else [weight])
         missing = frozenset() if tree is None else only_missing(tree)
         used = Used.of(release.schema, names, only_missing=missing, coded=tree is not None)
         if len(used.names) > MOST_COLUMNS:
             raise PlanError(f"A question may use {MOST_COLUMNS} columns; this one uses {len(used.names)}.")
         named = None if tree is None or len(used.names) == 1 else levels_of(tree)
-        return cls(evidence_of(release), used, coordinates(used, named), None if tree is None else condition_of(tree))
+        condition = None if tree is None else condition_of(tree)
+        return cls(evidence_of(release), used, coordinates(used, named), condition, weight)
 
     @classmethod
-    def of_numbers(cls, release: Release, names: Sequence[str]) -> Query:
+    def of_numbers(cls, release: Release, names: Sequence[str], *, weighted: bool = False) -> Query:
         """Look columns up that must hold numbers or truth values."""
-        query = cls.of(release, names)
+        query = cls.of(release, names, weighted=weighted)
         for name in query.names:
             if not isinstance(release.schema.columns[name], NUMBERS):
                 kind = release.schema.columns[name].kind
@@ -199,8 +208,8 @@ class Query:
 
     @property
     def partial(self) -> bool:
-        """Whether some rows may be left out."""
-        return self.used.partial or self.condition is not None
+        """Whether some rows may be left out, or count for less than others."""
+        return self.used.partial or self.condition is not None or self.weight is not None
 
     def smooth(self, function: Function, *, confidence: float) -> Estimate:
         """Answer a smooth function, or say that it is not smooth."""
@@ -215,17 +224,16 @@ class Query:
         def at(points: Array) -> Array:
             return self.at(function, points)
 
-        value, known = float(values.mean()), self.evidence
+        value, known = self.average(values), self.evidence
         if not self.partial:
             return mean_interval(known, self.columns, at, value=value, own=own, confidence=confidence, rough=rough)
-        share = len(values) / len(known.points)
         return conditional_mean_interval(
             known,
             self.columns,
             at,
             self.included,
             value=value,
-            share=share,
+            share=self.share,
             own=own,
             confidence=confidence,
             rough=rough,
@@ -235,6 +243,28 @@ class Query:
         """Return a function at the synthetic rows that count."""
         table = self.columns_of_rows()
         return checked(function(table), len(next(iter(table.values()))), truth=self.discrete)
+
+    def average(self, values: Array) -> float:
+        """Return the mean of values at the synthetic rows that count, weighted if they are."""
+        return float((values * self.row_weights()).mean())
+
+    def row_weights(self) -> Array:
+        """Return the weights of the synthetic rows that count, of mean 1."""
+        weights = self._relative(self.columns_of_rows())
+        if not weights.any():
+            raise PlanError("No synthetic row that this is about has a weight above 0, so there is nothing to average.")
+        return np.asarray(weights / weights.mean())
+
+    @property
+    def share(self) -> float:
+        """The mean of `included` over all synthetic rows."""
+        return float(self._relative(self.columns_of_rows()).sum()) / len(self.evidence.points)
+
+    def _relative(self, table: Mapping[str, Array]) -> Array:
+        """Return weights as parts of the largest possible one; 1 if rows are not weighted."""
+        if self.weight is None:
+            return np.ones(len(next(iter(table.values()))))
+        return table[self.weight] / in_units(self.used.schema.columns[self.weight], np.ones(()))
 
     def columns_of_rows(self) -> dict[str, Array]:
         """Return the synthetic columns in their own units, of the rows that count."""
@@ -252,9 +282,10 @@ class Query:
         return checked(function(self.columns_at(points)), len(points), truth=self.discrete)
 
     def included(self, points: Array) -> Array:
-        """Return 1 for points that count, else 0."""
-        found = self.used.included(points)
-        return found if self.condition is None else found * self.condition(self.columns_at(points))
+        """Return 1 for points that count, or their weight as a part of the largest possible one; else 0."""
+        table = self.columns_at(points)
+        found = self.used.included(points) * self._relative(table)
+        return found if self.condition is None else found * self.condition(table)
 
     def columns_at(self, points: Array) -> dict[str, Array]:
         """Return points of the cube as columns in their own units."""
@@ -262,9 +293,20 @@ class Query:
 
     @property
     def discrete(self) -> bool:
-        """Whether all columns are categories, of which no function jumps."""
+        """Whether all columns that are asked about are categories, of which no function jumps."""
         schema = self.evidence.release.schema
-        return all(isinstance(schema.columns[name], Category) for name in self.names)
+        asked = [name for name in self.names if name != self.weight] or self.names
+        return all(isinstance(schema.columns[name], Category) for name in asked)
+
+
+def weight_of(schema: Schema) -> str:
+    """Return the column of survey weights, or say that there is none."""
+    if schema.weight is None:
+        raise PlanError(
+            "The schema of this release names no column of survey weights, so nothing can be weighted. Leave out weighted; "
+            "or release with weight = NAME in the schema (docs/how-to/survey-weights.md)."
+        )
+    return schema.weight
 
 
 def column_names(columns: object) -> list[str]:

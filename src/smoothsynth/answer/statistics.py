@@ -61,40 +61,45 @@ class Regression:
         return "\n".join(map(one_line, lines))
 
 
-def mean(release: Release, column: str, *, confidence: float = 0.95) -> Estimate:
+def mean(release: Release, column: str, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
     """Return the mean of a column."""
     check_confidence(confidence)
-    return Query.of_numbers(release, [column]).interval(lambda table: table[column], confidence=confidence)
+    query = Query.of_numbers(release, [column], weighted=weighted)
+    return query.interval(lambda table: table[column], confidence=confidence)
 
 
-def covariance(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
+def covariance(
+    release: Release, first: str, second: str, *, confidence: float = 0.95, weighted: bool = False
+) -> Estimate:
     """Return the covariance of two columns (of one with itself: its variance).
 
     influence: (a - mean a)(b - mean b) - covariance
     """
     check_confidence(confidence)
-    query = Query.of_numbers(release, [first, second])
+    query = Query.of_numbers(release, [first, second], weighted=weighted)
     a, b = (_moments(query, name) for name in (first, second))
 
     def influence(table: Table) -> Array:
         return (table[first] - a.mean) * (table[second] - b.mean)
 
-    return _of_influence(query, influence, query.on_rows(influence).mean(), confidence=confidence)
+    return _of_influence(query, influence, query.average(query.on_rows(influence)), confidence=confidence)
 
 
-def correlation(release: Release, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
+def correlation(
+    release: Release, first: str, second: str, *, confidence: float = 0.95, weighted: bool = False
+) -> Estimate:
     """Return the correlation r of two columns, within [-1, 1].
 
     influence: u v - r (u^2 + v^2) / 2,   u and v the standardised columns
     """
     check_confidence(confidence)
-    query = Query.of_numbers(release, [first, second])
+    query = Query.of_numbers(release, [first, second], weighted=weighted)
     a, b = (_moments(query, name) for name in (first, second))
 
     def product(table: Table) -> Array:
         return (table[first] - a.mean) * (table[second] - b.mean) / (a.spread * b.spread)
 
-    r = float(query.on_rows(product).mean())
+    r = query.average(query.on_rows(product))
 
     def influence(table: Table) -> Array:
         u, v = (table[first] - a.mean) / a.spread, (table[second] - b.mean) / b.spread
@@ -105,7 +110,9 @@ def correlation(release: Release, first: str, second: str, *, confidence: float 
     return replace(found, low=low, high=high, note=VACUOUS if high - low > 2.0 * MOST_OF_ALL else "")
 
 
-def regress(release: Release, target: str, *, on: Sequence[str], confidence: float = 0.95) -> Regression:
+def regress(
+    release: Release, target: str, *, on: Sequence[str], confidence: float = 0.95, weighted: bool = False
+) -> Regression:
     """Return the least-squares regression of a column on others.
 
     influence of the coefficients: (E x x')^-1 x (y - x . beta),   x = (1, columns)
@@ -114,15 +121,16 @@ def regress(release: Release, target: str, *, on: Sequence[str], confidence: flo
     names = column_names([on] if isinstance(on, str) else on)
     if not names or target in names:
         raise PlanError(f"Regress {target!r} on at least one other column, as in regress('y', on=['x']).")
-    query = Query.of_numbers(release, [target, *names])
+    query = Query.of_numbers(release, [target, *names], weighted=weighted)
     moments = {name: _moments(query, name) for name in names}
 
     def design(table: Table) -> Array:
         columns = [(table[name] - moments[name].mean) / moments[name].spread for name in names]
         return np.stack(np.broadcast_arrays(np.ones(()), *columns), axis=-1)
 
-    rows = query.columns_of_rows()
-    x, y = design(rows), rows[target]
+    rows, root = query.columns_of_rows(), np.sqrt(query.row_weights())
+    # Least squares with weights are those of rows times the roots of the weights.
+    x, y = design(rows) * root[:, None], rows[target] * root
     gram = x.T @ x / len(x)
     if np.linalg.cond(gram) > 1e10:
         raise PlanError("The columns of a regression must not determine each other; on the synthetic rows they do.")
@@ -144,11 +152,16 @@ def regress(release: Release, target: str, *, on: Sequence[str], confidence: flo
 
 
 def histogram(
-    release: Release, column: str, *, bins: int | Sequence[float] = 10, confidence: float = 0.95
+    release: Release,
+    column: str,
+    *,
+    bins: int | Sequence[float] = 10,
+    confidence: float = 0.95,
+    weighted: bool = False,
 ) -> tuple[Bin, ...]:
     """Return the shares of rows in bins: `bins` equal ones over the public range, or between the given edges."""
     check_confidence(confidence)
-    query = Query.of_numbers(release, [column])
+    query = Query.of_numbers(release, [column], weighted=weighted)
     edges = _edges(release, column, bins)
     shares = []
     for i, (lower, upper) in enumerate(itertools.pairwise(edges)):
@@ -160,7 +173,7 @@ def histogram(
     return tuple(shares)
 
 
-def quantile(release: Release, column: str, q: float, *, confidence: float = 0.95) -> Estimate:
+def quantile(release: Release, column: str, q: float, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
     """Return the q-quantile of a column: where the bounds of its distribution function reach q.
 
     low is the last place whose upper bound stays below q, high the first whose lower bound reaches it.
@@ -168,10 +181,10 @@ def quantile(release: Release, column: str, q: float, *, confidence: float = 0.9
     check_confidence(confidence)
     if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0.0 < q < 1.0:
         raise PlanError("A quantile is asked for by a number between 0 and 1, such as 0.5 for the median.")
-    query = Query.of_numbers(release, [column])
+    query = Query.of_numbers(release, [column], weighted=weighted)
     values = query.on_rows(lambda table: table[column])
     ends = _ends(release, column)
-    even, own = np.linspace(*ends, _PLACES), np.quantile(values, np.linspace(0.01, 0.99, _PLACES))
+    even, own = np.linspace(*ends, _PLACES), _quantiles(query, values, np.linspace(0.01, 0.99, _PLACES))
     places: list[float] = np.unique(np.concatenate([even, own])).tolist()
     found: dict[float, Estimate] = {}
 
@@ -184,7 +197,7 @@ def quantile(release: Release, column: str, q: float, *, confidence: float = 0.9
     first = _first(places, lambda place: share(place).high >= q)
     last = _first(places, lambda place: share(place).low >= q)
     low, high = (places[first - 1] if first else ends[0]), (places[last] if last < len(places) else ends[1])
-    value = float(np.quantile(values, q))
+    value = float(_quantiles(query, values, np.array(q)))
     spread = max(float(values.std()), 1e-300)
     note = VACUOUS if high - low > MOST_OF_ALL * (ends[1] - ends[0]) else ""
     made = share(value)
@@ -204,6 +217,15 @@ def quantile(release: Release, column: str, q: float, *, confidence: float = 0.9
     )
 
 
+def _quantiles(query: Query, values: Array, q: Array) -> Array:
+    """Return quantiles of values at the synthetic rows, with weights on a line through the middles of the steps."""
+    if query.weight is None:
+        return np.asarray(np.quantile(values, q))
+    order = np.argsort(values, kind="stable")
+    own = query.row_weights()[order]
+    return np.asarray(np.interp(q, (np.cumsum(own) - own / 2.0) / own.sum(), values[order]))
+
+
 def _first(places: Sequence[float], reached: Callable[[float], bool]) -> int:
     """Bisect for the first place where a condition that stays true once it is true holds."""
     low, high = 0, len(places)
@@ -221,10 +243,11 @@ class _Moments:
 
 def _moments(query: Query, name: str) -> _Moments:
     values = query.on_rows(lambda table: table[name])
-    spread = float(values.std())
+    mean = query.average(values)
+    spread = math.sqrt(query.average((values - mean) ** 2))
     if spread <= 0.0:
         raise PlanError(f"Column {name!r} does not vary in the synthetic rows, so this statistic does not exist.")
-    return _Moments(float(values.mean()), spread)
+    return _Moments(mean, spread)
 
 
 def _of_influence(query: Query, influence: Callable[[Table], Array], value: float, *, confidence: float) -> Estimate:

@@ -106,7 +106,7 @@ def states(column: Any) -> Array:
     The last one is that of a missing value, if there can be one.
     """
     if isinstance(column, Category):
-        levels = np.eye(len(column.levels))
+        levels = np.eye(column.dimensions)
         return np.vstack([levels, np.zeros(len(levels))]) if may_lack(column) else levels
     known = column.levels(GRID)
     places = np.linspace(-1.0, 1.0, GRID) if known is None else np.asarray(known)

@@ -162,6 +162,9 @@ def answer(
         str, typer.Argument(help='Averages, such as "avg(age)"; columns by name, odd names in quotes.')
     ],
     confidence: Annotated[float, typer.Option("--confidence", "-c", help="How sure the interval shall be.")] = 0.95,
+    weighted: Annotated[
+        bool, typer.Option("--weighted", help="Weight rows with the survey weights that the schema names.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
     """Answer a question on the synthetic rows, with an interval for what the private rows would say.
@@ -180,21 +183,30 @@ def answer(
     Example:  **smoothsynth answer out/ "avg(income where region = 'A')"**, **"avg(bmi is null)"**
 
     Example:  **smoothsynth answer out/ 'avg("blood pressure")'**
+
+    Example:  **smoothsynth answer out/ "avg(income)" --weighted**
     """
     from smoothsynth.pipeline.load import load
 
-    found = load(folder).answer(question, confidence=confidence)
+    found = load(folder).answer(question, confidence=confidence, weighted=weighted)
     if as_json:
-        say_json({"question": question, **found.as_dict(), "in_words": found.in_words()})
+        say_json(
+            {
+                "question": question,
+                **({"weighted": True} if weighted else {}),
+                **found.as_dict(),
+                "in_words": found.in_words(),
+            }
+        )
     else:
-        _show_answers(found)
+        _show_answers(found, weighted=weighted)
 
 
-def _show_answers(found: Estimate) -> None:
+def _show_answers(found: Estimate, *, weighted: bool) -> None:
     from rich.table import Table
 
     table = Table(box=None, show_header=False)
-    table.add_row("on the synthetic rows", f"{found.value:.6g}")
+    table.add_row("on the synthetic rows" + (", weighted" if weighted else ""), f"{found.value:.6g}")
     table.add_row(f"interval, {100 * found.confidence:g} %", f"{found.low:.6g} to {found.high:.6g}")
     table.add_row("  noise", f"± {found.noise:.3g}")
     table.add_row(f"  unseen ({found.unseen_is})", f"± {found.unseen:.3g}")

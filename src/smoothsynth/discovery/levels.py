@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth.accounting.charges import STABLE, Charge, laplace_scale, stable_threshold
 from smoothsynth.errors import DataError, ReleaseError
-from smoothsynth.schema.category import MOST_LEVELS
+from smoothsynth.schema.hierarchy import MOST_COORDINATES
 from smoothsynth.schema.unresolved import with_levels
 
 if TYPE_CHECKING:
     from smoothsynth.schema import Category
 
 # One place is for `other`; a longer text is no level.
-MOST_FOUND = MOST_LEVELS - 1
+MOST_FOUND = MOST_COORDINATES - 1
 LONGEST_LEVEL = 100
 # Replacing a row takes one from the count of a value and gives one to another.
 SENSITIVITY = 2

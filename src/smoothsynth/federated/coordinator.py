@@ -35,6 +35,7 @@ from smoothsynth.private.sites.protocol import Request, Site, Study, read_json, 
 from smoothsynth.private.sites.store import AnswerRecord, StudyAccount
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.measurement import NoisyMoments
+from smoothsynth.schema import Category
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -208,6 +209,12 @@ def start(
         raise PlanError(
             "A study needs public bounds and levels: its sites would have to count in intervals that they cannot check. "
             "Declare them, or let one site find them in a release of its own rows."
+        )
+    many = [name for name, c in schema.columns.items() if isinstance(c, Category) and c.hierarchy is not None]
+    if many:
+        raise PlanError(
+            f"A study cannot count levels below the nodes that stand for a column ({many[0]!r}). Declare the nodes as its "
+            "levels."
         )
     if planned.design.subspace is not None:
         raise PlanError(

@@ -24,11 +24,13 @@ from smoothsynth.methods.layout import (
     Design,
     Shape,
     check_count,
+    check_no_tiers,
     check_noise,
     check_one_of,
 )
 from smoothsynth.methods.tables import Wanted
 from smoothsynth.queries.families import RankHistogram
+from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.schema import unknown_column
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ class Adaptive:
     that matter (a Gaussian kernel of width s has K = s^2): rougher ones (small K) buy more degrees in each column.
     `tables` is how many tables of two and three columns are measured, those that the rows so far have most wrong; by default
     as many as the number of rows allows, 0 is none. All of them hold the column `target`, or one of several, if it is given:
-    what will be predicted, say. Or they are those of `workload`, sets of two or more columns, and the parts of these sets.
+    what will be predicted, say; or the survey weights that a schema names, with which averages are made of tables. Or tables
+    are those of `workload`, sets of two or more columns, and the parts of these sets.
     `noise` is "gaussian", which needs a delta, or "pure", by default what serves better at this budget. `candidates`
     ("model", "hypercube" or "grid"), their number `candidate_count` and `fit` ("maximum entropy" or "linear program") are by
     default rows of the model, which need no weights.
@@ -97,6 +100,8 @@ class Adaptive:
     def check(self, schema: Schema, budget: Budget) -> None:
         """Refuse options that this schema or budget cannot have, whatever the number of rows."""
         check_noise(self.noise, budget)
+        if self.weighted:
+            check_no_tiers(schema)
         if self.tables is not None and (type(self.tables) is not int or not 0 <= self.tables <= MOST_TABLES):
             raise PlanError(f"tables must be a whole number from 0 to {MOST_TABLES}, not {self.tables!r}.")
         if self.target is not None and self.workload is not None:
@@ -113,6 +118,8 @@ class Adaptive:
             return names[str(name)]
 
         target = (self.target,) if isinstance(self.target, str) else self.target or ()
+        if schema.weight is not None:
+            target = (*target, schema.weight)
         workload = tuple(tuple(sorted({number(name) for name in one})) for one in self.workload or ())
         if any(not len(one) >= 2 for one in workload):
             raise PlanError(_NO_WORKLOAD)
@@ -174,11 +181,20 @@ def _gaussian_is_better(gaussian: list[Measurement], pure: list[Measurement], sh
 
     For one column of numbers nothing but ranks matters, and few cosines favour the cube. For several, all later rounds
     stand on the first: where its noise is too large to find the data within its bounds, there is nothing to adapt to.
+    For one column of many levels the counts of levels matter most: how many tiers are counted, and with which noise.
     """
+    if shape.columns == 1 and shape.tiers:
+        return _level_noise(gaussian, rows) <= _level_noise(pure, rows)
     if shape.columns == 1 and shape.values:
         return _rank_noise(gaussian, rows) < _rank_noise(pure, rows)
     first, other = (float(rounds[0].deviations(rows)[0]) for rounds in (gaussian, pure))
     return first <= other or (shape.columns > 1 and first <= MOST_LOW_NOISE)
+
+
+def _level_noise(rounds: list[Measurement], rows: int) -> tuple[int, float]:
+    """Return how few tiers are counted, below 0, and the noise of the finest of them."""
+    counted = [float(m.deviations(rows)[0]) for m in rounds if isinstance(m.family, LevelHistograms)]
+    return -len(counted), counted[-1] if counted else math.inf
 
 
 def _rank_noise(rounds: list[Measurement], rows: int) -> float:

@@ -35,6 +35,7 @@ from smoothsynth.methods.layout import (
     pair_weights,
     with_shares,
 )
+from smoothsynth.methods.levels import plan_levels
 from smoothsynth.methods.tables import SHARE, plan_tables, spike_measurement, spike_share
 from smoothsynth.queries.bases import pooled
 from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.accounting.charges import Budget
     from smoothsynth.methods.layout import Focus, Shape
+    from smoothsynth.methods.levels import LevelRound
     from smoothsynth.methods.tables import TableRound, Wanted
     from smoothsynth.queries.bases import Feature
     from smoothsynth.queries.transformation import Transformation
@@ -90,7 +92,8 @@ def gaussian_rounds(
     tables = [] if weighed else plan_tables(shape, unit, power=0.5, wanted=wanted)
     shares: dict[Any, float] = _shares(shape, lean, norms=not tables)
     spikes = 0.0 if weighed else spike_share(shape, unit, power=0.5)
-    shares = with_tables(shares, tables, spikes=spikes)
+    levels = plan_levels(shape, unit, power=0.5)
+    shares = with_levels(with_tables(shares, tables, spikes=spikes), levels)
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
     def measured(
@@ -136,7 +139,8 @@ def gaussian_rounds(
         lengths = cosines_of_length(degrees)
         purpose = LENGTHS.format(degrees)
         rounds.append(measured("lengths", purpose, lengths, falling(lengths), shape.straight(RowNorms())))
-    return rounds + _table_rounds(shape, tables, multipliers, pure=False, rows_per_person=rows_per_person)
+    rounds += _table_rounds(shape, tables, multipliers, pure=False, rows_per_person=rows_per_person)
+    return rounds + _level_rounds(shape, levels, multipliers, pure=False, rows_per_person=rows_per_person)
 
 
 def with_tables(shares: dict[Any, float], tables: Sequence[TableRound], *, spikes: float) -> dict[Any, float]:
@@ -165,6 +169,22 @@ def _table_rounds(
             rows_per_person=rows_per_person,
         )
         for number, one in enumerate(tables)
+    ]
+
+
+def with_levels(shares: dict[Any, float], levels: Sequence[LevelRound]) -> dict[Any, float]:
+    """Let all other rounds give up alike what the counts of levels have."""
+    given = math.fsum(one.share for one in levels)
+    found = {name: (1.0 - given) * own for name, own in shares.items()} if levels else dict(shares)
+    return found | {("levels", number): one.share for number, one in enumerate(levels)}
+
+
+def _level_rounds(
+    shape: Shape, levels: Sequence[LevelRound], costs: dict[Any, float], *, pure: bool, rows_per_person: int
+) -> list[Measurement]:
+    return [
+        one.measurement(shape, costs["levels", number], pure=pure, rows_per_person=rows_per_person)
+        for number, one in enumerate(levels)
     ]
 
 
@@ -249,7 +269,8 @@ def pure_rounds(
     unit = math.sqrt(8.0) / (epsilon * people)
     tables = [] if weighed else plan_tables(shape, unit, power=1.0, wanted=wanted)
     spikes = 0.0 if weighed else spike_share(shape, unit, power=1.0)
-    shares = with_tables(shares, tables, spikes=spikes)
+    levels = plan_levels(shape, unit, power=1.0)
+    shares = with_levels(with_tables(shares, tables, spikes=spikes), levels)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
     def measured(
@@ -297,7 +318,8 @@ def pure_rounds(
     if "lengths" in shares:
         purpose, transformation = LENGTHS.format(LENGTH_DEGREES), shape.straight(RowNorms())
         rounds.append(measured("lengths", purpose, cosines_of_length(LENGTH_DEGREES), transformation))
-    return rounds + _table_rounds(shape, tables, epsilons, pure=True, rows_per_person=rows_per_person)
+    rounds += _table_rounds(shape, tables, epsilons, pure=True, rows_per_person=rows_per_person)
+    return rounds + _level_rounds(shape, levels, epsilons, pure=True, rows_per_person=rows_per_person)
 
 
 def _pure_shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, weighed: bool) -> dict[str, float]:

@@ -22,6 +22,7 @@ import numpy as np
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import LATTICE, lowest, pooled, tensor, term_feature
 from smoothsynth.queries.families import ClippedSecondMoments, QueryFamily, RankHistogram, RowNorms
+from smoothsynth.queries.level_histograms import LevelHistogram, LevelHistograms
 from smoothsynth.queries.selection import WIDTHS, tables_in_words
 from smoothsynth.queries.soft_tables import Cells, SoftTables, TableColumn
 from smoothsynth.queries.transformation import Transformation
@@ -69,6 +70,7 @@ class Shape:
     exclusive: tuple[tuple[int, ...], ...]
     missing: tuple[tuple[int, int], ...] = ()
     spikes: tuple[TableColumn, ...] = ()
+    tiers: tuple[tuple[LevelHistogram, ...], ...] = ()
 
     @classmethod
     def of(cls, schema: Schema) -> Shape:
@@ -76,7 +78,15 @@ class Shape:
         roles = tuple(enumerate(schema.roles))
         values = tuple(c for c, role in roles if role == "value")
         indicators = tuple(c for c, role in roles if role != "value")
-        return cls(len(schema.columns), values, indicators, schema.exclusive, schema.missing, tuple(_spikes(schema)))
+        return cls(
+            len(schema.columns),
+            values,
+            indicators,
+            schema.exclusive,
+            schema.missing,
+            tuple(_spikes(schema)),
+            tuple(_tiers(schema)),
+        )
 
     @property
     def dimensions(self) -> int:
@@ -136,6 +146,18 @@ def _spikes(schema: Schema) -> Iterator[TableColumn]:
             yield TableColumn(c, max(2, len(own)), levels=levels)
         else:
             yield TableColumn(c, 2, tuple(_public_values(column)), levels)
+
+
+def _tiers(schema: Schema) -> Iterator[tuple[LevelHistogram, ...]]:
+    """Yield the histograms of all tiers of levels below the cube, those at the same distance from the levels together."""
+    known = ((number, c.hierarchy) for number, c in enumerate(schema.columns.values()) if isinstance(c, Category))
+    found = [(number, tiers) for number, tiers in known if tiers is not None]
+    for distance in range(max((len(tiers.finer) for _, tiers in found), default=0), 0, -1):
+        yield tuple(
+            LevelHistogram(number, len(tiers.nodes) - distance, len(tiers.nodes[-distance]))
+            for number, tiers in found
+            if distance <= len(tiers.finer)
+        )
 
 
 def _public_values(column: Measure) -> Iterator[int]:
@@ -231,6 +253,16 @@ def check_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
         raise PlanError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}.")
 
 
+def check_no_tiers(schema: Schema) -> None:
+    """Refuse categories of many levels where rows are weighed among candidates: these have no levels to draw."""
+    names = (name for name, c in schema.columns.items() if isinstance(c, Category) and c.hierarchy is not None)
+    for name in names:
+        raise PlanError(
+            f"{name!r} has levels below the nodes that stand for it; they are drawn by a model, method='auto' without other "
+            "candidates or fits. Declare the nodes as its levels, or take that method."
+        )
+
+
 def check_noise(noise: str | None, budget: Budget) -> None:
     """Refuse Gaussian noise where the budget has no delta."""
     if noise == "gaussian" and not budget.delta:
@@ -273,6 +305,7 @@ PAIRS = "means, squares and products of standardised columns, rows cut to a leng
 LENGTHS = "{} cosines of the rank of a row's length"
 TABLES = "{} of {}: soft cells of the ranks of numbers, levels, missing values"
 SPIKES = "values that many rows share: {} of single columns"
+LEVELS = "{} of levels below the nodes of their column: {} counts"
 LOWEST = "the {} lowest products of Chebyshev polynomials"
 TENSOR = "products of Chebyshev polynomials up to degree {} in each column, with noise that grows with the degree"
 
@@ -304,6 +337,8 @@ def _of_family(family: QueryFamily, features: Features, shape: Shape) -> str | N
             return PAIRS if features == shape.pairs() else None
         case SoftTables(order=order) if isinstance(features, Cells) and _has_cells_of(shape, family):
             return tables_purpose(len(features.tables), order)
+        case LevelHistograms():
+            return levels_purpose(family)
         case RankHistogram(cells=cells):
             return _of_ranks(features, shape, cells)
     return None
@@ -355,6 +390,12 @@ def _of_ranks(features: Features, shape: Shape, counts: int | None) -> str | Non
 def _of_lengths(features: Features) -> str | None:
     count = len(features)
     return LENGTHS.format(count) if features == tuple(cosines_of_length(count)) else None
+
+
+def levels_purpose(family: LevelHistograms) -> str:
+    """Name histograms of levels."""
+    count = len(family.histograms)
+    return LEVELS.format("one histogram" if count == 1 else f"{count} histograms", f"{len(family.cells()):,}")
 
 
 def tables_purpose(count: int, order: int) -> str:

@@ -29,6 +29,7 @@ from smoothsynth.methods.layout import (
     NOISES,
     Design,
     check_count,
+    check_no_tiers,
     check_noise,
     check_one_of,
 )
@@ -205,8 +206,14 @@ class Paper:
         check_one_of("noise", self.noise or NOISES[0], NOISES)
 
     def check(self, schema: Schema, budget: Budget) -> None:
-        """Refuse options that this budget cannot have, whatever the number of rows."""
+        """Refuse options that this budget cannot have, whatever the number of rows, and survey weights."""
         check_noise(self.noise, budget)
+        check_no_tiers(schema)
+        if schema.weight is not None:
+            raise PlanError(
+                f"method='paper' measures few functions of two columns, so nothing would be known of other columns with the "
+                f"weights {schema.weight!r}. Leave weight out of the schema, or take method='auto'."
+            )
 
     def design(self, schema: Schema, rows: int, budget: Budget, *, rows_per_person: int, size: int) -> Design:
         """Measure the functions that the paper measures, for `size` synthetic rows."""

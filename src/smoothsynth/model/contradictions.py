@@ -10,7 +10,8 @@ ones, but where a spike or a pair of levels is lost.
 
 Soft counts are added up to a distribution function first: one may give to the next. Of rows that were cut to a length only
 products of two columns are compared, as others tell of single ones. Lengths of rows and means over several columns are
-left out. They belong to no column, and rows give lengths up for tables. So are categories with cells that are
+left out. They belong to no column, and rows give lengths up for tables. Counts of levels below the nodes of the cube are left
+out too: points do not tell them, and rows are drawn by them. So are categories with cells that are
 no level: their rows have another share of each level on purpose.
 """
 
@@ -24,11 +25,13 @@ import numpy as np
 from smoothsynth.fit.result import CONTRADICTED, UNMATCHED, quoted
 from smoothsynth.model.marginal_moments import unmatched
 from smoothsynth.queries.families import ClippedSecondMoments, RowNorms
+from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.soft_tables import Cells, SoftTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import pyarrow
     from numpy.typing import NDArray
 
     from smoothsynth.queries.bases import Feature
@@ -69,7 +72,7 @@ class Contradiction:
 def contradictions(schema: Schema, moments: Sequence[NoisyMoments], points: Array) -> tuple[Contradiction, ...]:
     """Return what rows, as points of the cube, contradict: one moment for the same columns, the farthest first."""
     left_out = set(unmatched(schema, moments))
-    seen = points[:: -(-len(points) // _MOST_ROWS)]
+    seen = points[:: _step(len(points))]
     worst: dict[tuple[str, ...], Contradiction] = {}
     for noisy in moments:
         for one in _of(noisy, schema, seen):
@@ -77,6 +80,16 @@ def contradictions(schema: Schema, moments: Sequence[NoisyMoments], points: Arra
             if not left_out.intersection(one.columns) and (known is None or one.far > known.far):
                 worst[one.columns] = one
     return tuple(sorted(worst.values(), key=lambda one: (-one.far, one.columns)))
+
+
+def compared(schema: Schema, table: pyarrow.Table) -> Array:
+    """Return the rows of a table that are compared with what was released, as points of the cube."""
+    chosen = table.take(np.arange(0, table.num_rows, _step(table.num_rows)))
+    return schema.to_unit({name: chosen[name] for name in schema.names})
+
+
+def _step(rows: int) -> int:
+    return -(-rows // _MOST_ROWS)
 
 
 def remarks(schema: Schema, moments: Sequence[NoisyMoments], points: Array) -> str:
@@ -103,7 +116,7 @@ def listed(found: Sequence[Contradiction]) -> str:
 def _of(noisy: NoisyMoments, schema: Schema, points: Array) -> Iterator[Contradiction]:
     """Yield every contradiction of one measurement."""
     measurement = noisy.measurement
-    if measurement.family == RowNorms():
+    if measurement.family == RowNorms() or isinstance(measurement.family, LevelHistograms):
         return
     if isinstance(measurement.features, Cells):
         yield from _of_tables(noisy, measurement.features, schema, points)

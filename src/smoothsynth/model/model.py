@@ -53,6 +53,7 @@ from smoothsynth.model.tables import (
     tables_distance,
 )
 from smoothsynth.queries.families import ClippedSecondMoments, MarginalMoments, RankHistogram, RowNorms
+from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.soft_tables import SoftTables
 from smoothsynth.queries.transformation import Transformation, knot_places
 
@@ -146,6 +147,7 @@ class Model:
     spikes: tuple[Spike, ...] = ()
     tables: tuple[NoisyMoments, ...] = ()
     prior: Array | None = None
+    levels: tuple[NoisyMoments, ...] = ()
 
     @property
     def _uncut(self) -> tuple[NoisyMoments, ...]:
@@ -299,6 +301,10 @@ def _learn_tables(model: Model, noisy: NoisyMoments) -> Model:
     return replace(model, tables=(*model.tables, noisy))
 
 
+def _learn_levels(model: Model, noisy: NoisyMoments) -> Model:
+    return replace(model, levels=(*model.levels, noisy))
+
+
 def _learn_lengths(model: Model, noisy: NoisyMoments) -> Model:
     """Learn the lengths of rows, scale all columns until their mean length is right, and hold what was seen before.
 
@@ -325,6 +331,7 @@ PROPOSALS: dict[type[QueryFamily], Callable[[Model, Measurement, int], Transform
     ClippedSecondMoments: _propose_scores,
     RowNorms: _propose_lengths,
     SoftTables: _propose_tables,
+    LevelHistograms: lambda model, measurement, rows: measurement.transformation,
 }
 UPDATES: dict[type[QueryFamily], Callable[[Model, NoisyMoments], Model]] = {
     MarginalMoments: _learn_low,
@@ -332,4 +339,5 @@ UPDATES: dict[type[QueryFamily], Callable[[Model, NoisyMoments], Model]] = {
     ClippedSecondMoments: _learn_pairs,
     RowNorms: _learn_lengths,
     SoftTables: _learn_tables,
+    LevelHistograms: _learn_levels,
 }

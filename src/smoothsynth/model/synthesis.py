@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from smoothsynth.fit.result import DENSITIES, MATCHED, ROUGH_DENSITIES, STILL_MA
 from smoothsynth.methods.layout import LEAST_SQUARES
 from smoothsynth.model.edits import keep_edits
 from smoothsynth.model.exact_rows import exact_rows
+from smoothsynth.model.levels import drawn_levels, level_shares
 from smoothsynth.model.marginal_moments import opened, public_values, with_levels
 from smoothsynth.model.marginals import separable
 from smoothsynth.model.model import empty_model
@@ -26,7 +27,7 @@ from smoothsynth.model.sampling import systematic
 from smoothsynth.queries.bases import CosineGrid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,11 +41,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """Synthetic rows as points of the cube, with the candidates' origin and the fit behind them."""
+    """Synthetic rows as points of the cube, with the candidates' origin and the fit behind them.
+
+    `levels` are those of categories that stand in the cube as the nodes above them.
+    """
 
     points: NDArray[np.float64]
     origin: str
     fit: Fit
+    levels: Mapping[str, NDArray[np.int32]] = field(default_factory=dict)
 
 
 def synthesise(
@@ -222,12 +227,13 @@ def drawn_rows(
     **told: Any,
 ) -> NDArray[np.float64]:
     """Draw rows of a model as points that rows of the schema can be; `told` is for `Model.rows`."""
-    drawn = np.clip(model.rows(rows, generator=generator, **told), -1.0, 1.0)
-    points = with_levels(schema, drawn, generator=generator)
+    drawn = model.rows(rows, generator=generator, **told)
+    points = with_levels(schema, np.clip(drawn, -1.0, 1.0, out=drawn), generator=generator)
     limits = model.columns.limits
     private_rows = None if limits is None else limits.private_rows
-    points = schema.snap(exact_rows(schema, points, private_rows=private_rows))
-    return keep_edits(schema, points, generator=generator)
+    exact = exact_rows(schema, points, private_rows=private_rows)
+    # A copy of all coordinates may be most of the memory of a release.
+    return keep_edits(schema, schema.snap(exact, out=exact), generator=generator)
 
 
 def rows_of_model(
@@ -241,7 +247,9 @@ def rows_of_model(
     """Draw rows of a model that has learned everything: they are weighted equally, nothing is left to fit."""
     outcomes: list[Outcome] = []
     swept = None if progress is None else lambda done, total: progress(done, total, "swapping values")
-    points = drawn_rows(schema, model, rows, generator=seeded(seed), told=outcomes.append, progress=swept)
+    generator = seeded(seed)
+    points = drawn_rows(schema, model, rows, generator=generator, told=outcomes.append, progress=swept)
+    levels = drawn_levels(schema, level_shares(schema, model.levels), points, generator=generator)
     columns = model.columns
     fit = Fit(
         weights=np.full(rows, 1.0 / rows),
@@ -252,7 +260,7 @@ def rows_of_model(
         residual=0.0,
         dual=np.zeros(0),
     )
-    return Synthesis(points, "model", fit)
+    return Synthesis(points, "model", fit, levels)
 
 
 def _reached(columns: int, outcomes: Sequence[Outcome]) -> str:

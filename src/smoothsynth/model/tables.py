@@ -232,4 +232,5 @@ def spread_out(rows: Array, columns: Marginals, count: int, *, generator: np.ran
         quantiles = columns.quantiles(c, (np.arange(total) + generator.random(total)) / max(total, 1))
         shared = generator.permuted(quantiles.reshape(len(order), times), axis=1)
         many.reshape(len(rows), times, -1)[order, :, c] = shared
-    return many[np.sort(generator.permutation(len(many))[:count])]
+    kept = np.sort(generator.permutation(len(many))[:count])
+    return many if len(kept) == len(many) else many[kept]

@@ -29,7 +29,7 @@ from smoothsynth.errors import ReleaseError
 from smoothsynth.methods.paper import NoisySubspace
 from smoothsynth.pipeline.release import FORMAT, FORMATS, MOMENTS_FILE, RECEIPT_FILE, Receipt, as_text, moments_document
 from smoothsynth.pipeline.stored_rows import MOST_MOMENTS, MOST_RECEIPT
-from smoothsynth.queries.measurement import NoisyMoments
+from smoothsynth.queries.measurement import MOST_ROWS, NoisyMoments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -160,7 +160,9 @@ _FEATURES = {**_NOISE, "mechanism": str, "features": [[[[int]]]], "weights": [in
 _COLUMN = {"value": (int, None), "hats": int, "atoms": [int], "levels": [int]}
 _TABLES = {**_NOISE, "mechanism": str, "tables": [[int]], "integers": [int], "exclusive": [[int]], "binary": [int],
            "view": {"knots": [[int]], "radius": None, "pooled": bool, "order": int, "columns": [_COLUMN]}}  # fmt: skip
-MOMENTS = (_FEATURES, _TABLES)
+_LEVELS = {**_NOISE, "mechanism": str, "tables": [[int]], "integers": [int], "exclusive": [[int]], "binary": [int],
+           "view": {"knots": [[int]], "radius": None, "pooled": bool, "histograms": [[int]]}}  # fmt: skip
+MOMENTS = (_FEATURES, _TABLES, _LEVELS)
 CHOICE = ({"count": int, "multiplier": _MAYBE, "epsilon": _MAYBE}, None)
 FOUND = {"asked": dict, "rounds": [MOMENTS],
          "levels": [{"column": str, "epsilon": float, "delta": float, "rows": int, "counts": [[(str, int)]]}]}  # fmt: skip
@@ -265,6 +267,12 @@ class Stated:
     def receipt(self) -> Receipt:
         """The receipt, if its figures can be those of one."""
         return Receipt.from_dict(self.facts)
+
+    @property
+    def prior_rows(self) -> int:
+        """How many rows of a prior it names; 0 if it names none, or no number."""
+        named = self.facts.get("prior_rows", 0)
+        return named if isinstance(named, int) and 0 <= named <= MOST_ROWS else 0
 
     def check_form(self) -> None:
         """Refuse a file that says anything else, or says it otherwise; other versions may have other words."""

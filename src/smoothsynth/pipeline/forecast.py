@@ -22,11 +22,13 @@ from smoothsynth.errors import PlanError, one_line
 from smoothsynth.model.model import empty_model
 from smoothsynth.pipeline.plan import Forecast, Plan, plan
 from smoothsynth.pipeline.terminal import as_text
+from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS
-from smoothsynth.queries.soft_tables import SoftTables
+from smoothsynth.queries.soft_tables import Cells
+from smoothsynth.schema import Category
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -70,7 +72,7 @@ def _looked_at(plan: Plan) -> list[Measurement]:
     Tables are left out: they have many cells, and tell little of typical queries.
     Where bounds or levels have yet to be found, the schema has no coordinates to look at; then all is looked at straight.
     """
-    measurements = [m for m in plan.measurements if not isinstance(m.family, SoftTables)]
+    measurements = [m for m in plan.measurements if not isinstance(m.features, Cells)]
     if not plan.adaptive or plan.discovery is not None:
         return measurements
     model = empty_model(plan.schema)
@@ -140,6 +142,10 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         notes += ["", NO_DEPENDENCE]
     if plan.schema.person is not None:
         notes += ["", _person_note(plan.schema.person, plan.rows_per_person)]
+    for words in _of_levels(plan):
+        notes += ["", words]
+    if plan.schema.weight is not None:
+        notes += ["", _weight_note(plan.schema.weight)]
     known = [one_line(f"Constraint: {text}") for text in plan.schema.constraints]
     return Group(head, *known, "", measured, *notes, "", errors, "", tail)
 
@@ -158,6 +164,30 @@ def _person_note(person: str, most: int) -> str:
     return (
         f"Persons are told apart by {one_line(repr(person))}, which is read and never released. {several}: "
         "every person weighs the same. A keyed hash decides which rows; those without an id are left out."
+    )
+
+
+def _of_levels(plan: Plan) -> Iterator[str]:
+    """Say of each category with tiers what stands for it, and whether its levels are counted."""
+    counted = {
+        h.column for m in plan.measurements if isinstance(m.family, LevelHistograms) for h in m.family.histograms
+    }
+    for number, (name, column) in enumerate(plan.schema.columns.items()):
+        if isinstance(column, Category) and column.hierarchy is not None:
+            nodes = column.cube.texts
+            kind = "parents" if column.parents is not None else "runs of the order in which they are declared"
+            known = "are counted within each" if number in counted else "are not counted, since noise would drown them"
+            yield one_line(
+                f"Column {name!r:.60}: {len(column.levels):,} levels, in tables and answers as {len(nodes)} {kind}, such as "
+                f"{nodes[0]!r:.60}. Levels {known}."
+            )
+
+
+def _weight_note(weight: str) -> str:
+    """Say what becomes of survey weights."""
+    return (
+        f"Survey weights are in {one_line(repr(weight))}: a column like others, within its public bounds, that synthetic "
+        "rows have too. Answers can be weighted with it, at no cost; the expected errors below are of answers that are not."
     )
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from smoothsynth.methods.paper import NoisySubspace
     from smoothsynth.pipeline.documents import Measured, Stated
     from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.schema import Schema
 
     Reached = tuple[str, Sequence[int], Sequence[float]]
 
@@ -157,7 +158,7 @@ def load(path: str | Path) -> Release:
         _check_form(stated, measured)
         check_sizes(folder, receipt.schema, receipt.synthetic_rows, prior_rows=receipt.prior_rows)
         _check_hashes(folder, stated.facts["sha256"])
-        table, prior = _read_rows(folder, receipt), prior_of(folder, receipt)
+        table, prior = _read_rows(folder, receipt), prior_of(folder, receipt.schema, receipt.prior_rows)
     except ReleaseError:
         raise
     except SmoothsynthError as error:
@@ -240,10 +241,10 @@ def _read_rows(folder: Path, receipt: Receipt) -> pyarrow.Table:
     return table
 
 
-def prior_of(folder: Path, receipt: Receipt) -> pyarrow.Table | None:
+def prior_of(folder: Path, schema: Schema, count: int) -> pyarrow.Table | None:
     """Read the public rows of a prior, if the receipt says that there are some."""
-    if receipt.prior_rows:
-        return read_prior(plain_file(folder, PRIOR_FILE), receipt.schema, receipt.prior_rows)
+    if count:
+        return read_prior(plain_file(folder, PRIOR_FILE), schema, count)
     if (folder / PRIOR_FILE).exists():
         raise ReleaseError(f"{PRIOR_FILE} is there, and the receipt says nothing of a prior.")
     return None

@@ -119,6 +119,7 @@ class Plan:
             "cost": {"epsilon": self.cost.epsilon, "delta": self.cost.delta},
             "rows_per_person": self.rows_per_person,
             **({} if self.schema.person is None else {"person": self.schema.person, "protects": self.protects}),
+            **({} if self.schema.weight is None else {"weight": self.schema.weight}),
             **({"focus": self.method.focus} if isinstance(self.method, Adaptive) else {}),
             **self._discovery_facts(),
             "measurements": [facts for m in self.measurements for facts in _describe(m, self.rows)],

@@ -225,51 +225,58 @@ class Release:
         *,
         columns: Sequence[str] | None = None,
         confidence: float = 0.95,
+        weighted: bool = False,
     ) -> Estimate:
         """Answer a smooth question on the synthetic rows, with an interval for the private rows (docs/answers.md).
 
         release.answer(lambda t: np.exp(-((t["age"] - 50) / 10) ** 2), columns=["age"])
         release.answer("avg(exp(-power((age-50)/10, 2)))")
+
+        Here and below, `weighted=True` is about rows with the survey weights that the schema names.
         """
         from smoothsynth.answer.answer import answer
 
-        return answer(self, question, columns=columns, confidence=confidence)
+        return answer(self, question, columns=columns, confidence=confidence, weighted=weighted)
 
-    def mean(self, column: str, *, confidence: float = 0.95) -> Estimate:
+    def mean(self, column: str, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
         """Return the mean of a column, with its interval."""
         from smoothsynth.answer.statistics import mean
 
-        return mean(self, column, confidence=confidence)
+        return mean(self, column, confidence=confidence, weighted=weighted)
 
-    def covariance(self, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
+    def covariance(self, first: str, second: str, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
         """Return the covariance of two columns, with its interval."""
         from smoothsynth.answer.statistics import covariance
 
-        return covariance(self, first, second, confidence=confidence)
+        return covariance(self, first, second, confidence=confidence, weighted=weighted)
 
-    def correlation(self, first: str, second: str, *, confidence: float = 0.95) -> Estimate:
+    def correlation(self, first: str, second: str, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
         """Return the correlation of two columns, with its interval."""
         from smoothsynth.answer.statistics import correlation
 
-        return correlation(self, first, second, confidence=confidence)
+        return correlation(self, first, second, confidence=confidence, weighted=weighted)
 
-    def quantile(self, column: str, q: float, *, confidence: float = 0.95) -> Estimate:
+    def quantile(self, column: str, q: float, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
         """Return the q-quantile of a column, with its interval."""
         from smoothsynth.answer.statistics import quantile
 
-        return quantile(self, column, q, confidence=confidence)
+        return quantile(self, column, q, confidence=confidence, weighted=weighted)
 
-    def histogram(self, column: str, *, bins: int | Sequence[float] = 10, confidence: float = 0.95) -> tuple[Bin, ...]:
+    def histogram(
+        self, column: str, *, bins: int | Sequence[float] = 10, confidence: float = 0.95, weighted: bool = False
+    ) -> tuple[Bin, ...]:
         """Return the shares of rows in bins, each with its interval."""
         from smoothsynth.answer.statistics import histogram
 
-        return histogram(self, column, bins=bins, confidence=confidence)
+        return histogram(self, column, bins=bins, confidence=confidence, weighted=weighted)
 
-    def regress(self, target: str, *, on: Sequence[str], confidence: float = 0.95) -> Regression:
+    def regress(
+        self, target: str, *, on: Sequence[str], confidence: float = 0.95, weighted: bool = False
+    ) -> Regression:
         """Return the least-squares regression of a column on others, each coefficient with its interval."""
         from smoothsynth.answer.statistics import regress
 
-        return regress(self, target, on=on, confidence=confidence)
+        return regress(self, target, on=on, confidence=confidence, weighted=weighted)
 
     def sample(
         self,

@@ -9,7 +9,7 @@ from smoothsynth._runtime import VERSION
 from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.errors import PlanError
 from smoothsynth.methods.options import chosen_method
-from smoothsynth.model.contradictions import remarks
+from smoothsynth.model.contradictions import compared, remarks
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import Synthesis, rows_of_model, synthesise
 from smoothsynth.pipeline.given_rows import public_prior, unit_rows
@@ -218,9 +218,8 @@ def _release(
 ) -> Release:
     import pyarrow
 
-    rows = pyarrow.table(planned.schema.from_unit(made.points))
-    unit = planned.schema.to_unit({name: rows[name] for name in planned.schema.names})
-    said = remarks(planned.schema, rounds.moments, unit)
+    rows = pyarrow.table(planned.schema.from_unit(made.points, made.levels))
+    said = remarks(planned.schema, rounds.moments, compared(planned.schema, rows))
     receipt = Receipt(
         schema=planned.schema,
         rows=planned.rows,

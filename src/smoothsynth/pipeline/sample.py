@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import PlanError
+from smoothsynth.model.levels import drawn_levels, level_shares
 from smoothsynth.model.sampling import generator
 from smoothsynth.model.synthesis import drawn_rows
 from smoothsynth.pipeline.rounds import Rounds
@@ -121,7 +122,8 @@ def _drawn(release: Release, model: Model, rows: int, randomness: np.random.Gene
     import pyarrow as pa
 
     points = drawn_rows(release.schema, model, rows, generator=randomness)
-    return pa.table(release.schema.from_unit(points))
+    levels = drawn_levels(release.schema, level_shares(release.schema, model.levels), points, generator=randomness)
+    return pa.table(release.schema.from_unit(points, levels))
 
 
 def _fits(table: pa.Table, where: Condition, names: tuple[str, ...]) -> NDArray[np.bool_]:

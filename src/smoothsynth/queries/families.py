@@ -10,6 +10,7 @@ family, and what it learns from its moments, is registered in smoothsynth.model.
     ClippedSecondMoments    standardised, clipped to a norm                  Chebyshev polynomials of degree 1 and 2
     RowNorms                the rank of its mean square                      cosines
     SoftTables              soft cells of columns                            products of one to three
+    LevelHistograms         the levels of columns that have many             one count for each
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from smoothsynth.accounting import charges
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import LATTICE, Feature, Term
 from smoothsynth.queries.families import MarginalMoments
+from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.selection import TableSelection
 from smoothsynth.queries.sensitivity import Indicators
 from smoothsynth.queries.soft_tables import Cells, SoftTables
@@ -91,12 +92,14 @@ class Measurement:
         self.family.check(self.features, 0 if self.transformation is None else len(self.transformation.knots))
         if self.choice is not None:
             self._check_choice(self.choice)
-        if isinstance(self.family, SoftTables) and set(self.weights) != {FULL_WEIGHT}:
+        if isinstance(self.features, Cells) and set(self.weights) != {FULL_WEIGHT}:
             raise PlanError("Tables are measured without weights.")
         if min(self.weights) < 1 or self.rows_per_person < 1:
             raise PlanError("Weights and rows_per_person are whole numbers of at least 1.")
         if not 1 <= self.averaged <= MOST_AVERAGED or min(self.averaged, self.rows_per_person) > 1:
             raise PlanError(f"1 to {MOST_AVERAGED} rows of a person are averaged, and protected as one.")
+        if self.averaged > 1 and isinstance(self.family, LevelHistograms):
+            raise PlanError("Columns of many levels are counted once a person: pass rows_per_person=1.")
         grouped = [c for group in self.exclusive for c in group]
         if len(set(grouped)) < len(grouped) or not set(grouped) <= set(self.binary):
             raise PlanError("Exclusive groups must have no coordinate in common, and binary ones only.")
@@ -126,7 +129,7 @@ class Measurement:
         family = self.family
         if self.mechanism == "cube":
             return family.linf(self.features, self.weights, self._indicators) * self.rows_per_person
-        if isinstance(family, SoftTables):
+        if isinstance(family, (SoftTables, LevelHistograms)):
             # Cells are whole numbers in units of a row: nothing is rounded, but for the averages of a person's rows.
             return math.ceil(self._table_bound(family) * self.rows_per_person) + math.ceil(self._table_floors())
         slack = [1.0 + (0.0 if family.exact else 2.0 * self.rows_per_person * w * _rounding(f)) for f, w in self._pairs]
@@ -136,7 +139,7 @@ class Measurement:
             exact, extra = family.l2(self.features, self.weights, self._indicators), math.hypot(*slack)
         return math.ceil((exact * self.rows_per_person + extra) * (1.0 + 1e-9))
 
-    def _table_bound(self, family: SoftTables) -> float:
+    def _table_bound(self, family: SoftTables | LevelHistograms) -> float:
         """Bound how far one row moves as many tables as are released, whichever they are."""
         bound = family.l1 if self.mechanism == "discrete laplace" else family.l2
         return bound(self._measured, (FULL_WEIGHT,), Indicators())
@@ -387,6 +390,8 @@ def _features(facts: dict[str, Any], transformation: Transformation | None) -> S
     if "tables" not in facts:
         return tuple(Feature(tuple(_term(t) for t in terms)) for terms in facts["features"])
     family = None if transformation is None else transformation.family
+    if isinstance(family, LevelHistograms):
+        return family.cells()
     if not isinstance(family, SoftTables):
         raise PlanError("Tables are seen as soft cells.")
     return family.cells(tuple(tuple(int(c) for c in table) for table in facts["tables"]))
@@ -419,12 +424,14 @@ def charge_for(
 
 
 def check_indicators(measurement: Measurement, schema: Schema) -> None:
-    """Refuse a measurement that takes coordinates for binary or exclusive that the schema does not have as such."""
+    """Refuse a measurement of coordinates or tiers of levels that the schema does not have as such."""
     groups = {c: number for number, group in enumerate(schema.exclusive) for c in group}
     apart = any(len({groups.get(c) for c in group}) > 1 for group in measurement.exclusive)
     loose = any(c not in groups for group in measurement.exclusive for c in group)
     if apart or loose or not set(measurement.binary) <= set(schema.binary):
         raise PlanError("Binary and exclusive coordinates of a measurement must be levels and marks of the schema.")
+    if isinstance(measurement.family, LevelHistograms):
+        measurement.family.check_schema(schema)
 
 
 def whole_weights(weights: Sequence[float]) -> tuple[int, ...]:

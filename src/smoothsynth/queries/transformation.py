@@ -15,6 +15,7 @@ import numpy as np
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import LATTICE
 from smoothsynth.queries.families import ClippedSecondMoments, QueryFamily, RankHistogram, RowNorms
+from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.soft_tables import SoftTables
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class Transformation:
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> Transformation:
         """Read what `as_dict` wrote."""
-        return cls(np.array(facts["knots"], dtype=np.int64), family_of(facts))
+        family, knots = family_of(facts), np.array(facts["knots"], dtype=np.int64)
+        return cls(knots if knots.size else knots.reshape(0, KNOTS), family)
 
 
 def knot_places() -> NDArray[np.float64]:
@@ -115,12 +117,17 @@ def knot_places() -> NDArray[np.float64]:
 def family_of(facts: dict[str, Any]) -> QueryFamily:
     """Return the family that wrote these facts of a transformation; refuse facts that no family writes."""
     radius, pooled, counts = facts["radius"], facts["pooled"], facts.get("counts")
-    if sum((radius is not None, bool(pooled), counts is not None, "columns" in facts)) > 1:
-        raise PlanError("A view has a radius, is pooled, or has soft counts or tables: at most one of these.")
+    listed = ("columns" in facts, "histograms" in facts)
+    if sum((radius is not None, bool(pooled), counts is not None, *listed)) > 1:
+        raise PlanError(
+            "A view has a radius, is pooled, or has soft counts, tables or histograms: at most one of these."
+        )
     if "waves" in facts:
         raise PlanError("This release measured waves of pairs of columns, which this version no longer knows.")
     if "columns" in facts:
         return SoftTables.from_facts(facts)
+    if "histograms" in facts:
+        return LevelHistograms.from_facts(facts)
     if pooled:
         return RowNorms()
     return RankHistogram(counts) if radius is None else ClippedSecondMoments(radius)

@@ -185,7 +185,7 @@ def _levels(release: Release, name: str, indicators: Array, start: int) -> Plain
     return Plain(
         name,
         column.kind,
-        tuple(column.texts[k] for k in order),
+        tuple(column.cube.texts[k] for k in order),
         tuple(float(shares[k]) for k in order),
         tuple(noise.get(start + int(k)) for k in order),
         missing,

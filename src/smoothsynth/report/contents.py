@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth._runtime import one_thread
-from smoothsynth.model.contradictions import contradictions
+from smoothsynth.model.contradictions import compared, contradictions
 from smoothsynth.model.marginal_moments import unmatched
 from smoothsynth.pipeline.release import MOMENTS_FILE, ROWS_FILE, Release, sha256
 from smoothsynth.report.browser_data import Embedding, answering, embed
@@ -154,7 +154,7 @@ def _gathered(release: Release, hashes: Mapping[str, str]) -> Contents:
         spending=spending(release),
         limits=limits(release, found),
         unmatched=unmatched(release.schema, release.moments),
-        contradictions=contradictions(release.schema, release.moments, release.unit_rows()),
+        contradictions=contradictions(release.schema, release.moments, compared(release.schema, release.table)),
         hashes=dict(hashes),
         answering=facts,
     )

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.queries.families import RowNorms
+from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.soft_tables import Cells
+from smoothsynth.schema import Category
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,10 +115,12 @@ def limits(release: Release, found: Correlations) -> tuple[Limit, ...]:
     """List what this release does not know, the most misleading first."""
     return (
         _individuals(release),
+        *_weights(release),
         _pairs(found),
         *_selected_tables(release),
         *_many_columns(release),
         *_rare_groups(release),
+        *_levels_below(release),
         *_fine_detail(release),
         *_drowned_columns(release),
         _sharp_questions(),
@@ -131,6 +135,17 @@ def _individuals(release: Release) -> Limit:
         "No synthetic row stands for a real one, even if it looks like somebody. The rows were drawn from "
         f"{sum(charge.coordinates for charge in release.receipt.charges):,} noisy numbers, and from nothing else.",
     )
+
+
+def _weights(release: Release) -> Iterator[Limit]:
+    """Say that nothing on the page is weighted, if there are weights."""
+    if release.schema.weight is not None:
+        yield Limit(
+            "The population of the survey",
+            f"Column {release.schema.weight!r} holds survey weights, and all figures on this page are of rows without them. "
+            "For the population weight the synthetic rows with this column, or ask with smoothsynth answer --weighted, "
+            "which gives intervals.",
+        )
 
 
 def _pairs(found: Correlations) -> Limit:
@@ -211,6 +226,29 @@ def _rare_groups(release: Release) -> Iterator[Limit]:
             "moves no released number by more than its noise. Such a group may be missing here, or be here without being in "
             "the data.",
         )
+
+
+def _levels_below(release: Release) -> Iterator[Limit]:
+    """Say of each category with tiers what is known of its levels."""
+    for number, (name, column) in enumerate(release.schema.columns.items()):
+        if not isinstance(column, Category) or column.hierarchy is None:
+            continue
+        own = [m for m in release.moments if _counts_levels(m, number)]
+        levels, nodes, rows = len(column.levels), column.dimensions, release.receipt.rows
+        known = "Levels were not counted: within a node all are as likely."
+        if own:
+            least = min(rows, max(2, round(1.96 * float(own[-1].deviations[0]) * rows)))
+            known = f"Within a node they follow noisy counts: one of fewer than about {least:,} rows is not told from noise."
+        yield Limit(
+            f"Single levels of {name:.60}",
+            f"The {levels:,} levels lie below {nodes} nodes, which are shown here. How the column goes together with others "
+            f"is known of the nodes only. {known}",
+        )
+
+
+def _counts_levels(moments: NoisyMoments, column: int) -> bool:
+    family = moments.measurement.family
+    return isinstance(family, LevelHistograms) and any(h.column == column for h in family.histograms)
 
 
 def _pooled(moments: NoisyMoments) -> bool:

@@ -123,7 +123,8 @@ def _budget(budget: Budget) -> str:
 def _domain(column: Column) -> str:
     missing = ", may be missing" if column.nullable else ""
     if isinstance(column, Category):
-        return f"{len(column.levels)} levels: {', '.join(column.texts)}" + missing
+        below = "" if column.hierarchy is None else f"{len(column.levels):,} levels in "
+        return f"{below}{column.dimensions} {'nodes' if below else 'levels'}: {', '.join(column.cube.texts)}" + missing
     if column.kind == "boolean":
         return "true or false" + missing
     if isinstance(column, (Number, Integer)):
@@ -134,7 +135,7 @@ def _domain(column: Column) -> str:
 def _sparkline(name: str, column: Column, points: NDArray[np.float64]) -> str:
     """Draw the shares of levels, or of equal steps of the coordinate, as bars."""
     if isinstance(column, Category):
-        shares, words = points.mean(axis=0)[:_BARS], f"{len(column.levels)} levels"
+        shares, words = points.mean(axis=0)[:_BARS], f"{column.dimensions} levels"
     else:
         present = points[points[:, 1] < 0.5, 0] if column.nullable else points[:, 0]
         bars = 2 if column.kind == "boolean" else _BARS

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.schema import cells, valued
+from smoothsynth.schema import cells, hierarchy, valued
 from smoothsynth.schema.cells import MISSING, microseconds
+from smoothsynth.schema.hierarchy import MOST_LEVELS, Hierarchy
 from smoothsynth.schema.texts import level_key, level_text, moment_text, number_text
 from smoothsynth.schema.valued import plain
 
@@ -28,41 +29,68 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-MOST_LEVELS = 256
 Level = str | int
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """A column with 2 to 256 public levels, texts or whole numbers; text is compared without white space around it.
+    """A column of public levels, texts or whole numbers; text is compared without white space around it.
 
     Texts of the same number or truth value name the same level: 1, 1.0, "1" and "01", or True and "TRUE". Where two levels
     are the same number, cells are compared as they are written, and a column of numbers is refused.
     `other` names the level at which values count that are no level. Without it they count nowhere, like a missing cell
     of a `nullable` category: all coordinates of the row are 0. With levels="private" a release finds the frequent values,
     at a cost that the plan shows, and all others count at `other`.
+
+    `parents` group many levels in tiers (smoothsynth.schema.hierarchy): lengths of prefixes, [1, 3], or the parent of each
+    level as a dictionary, in which parents may have parents. More than 256 levels without parents are grouped in runs of
+    their order. Tables and answers see the nodes of one tier; levels are counted within each.
     """
 
     levels: Sequence[Level] | str = ()
     _: KW_ONLY
     other: Level | None = None
     nullable: bool = False
+    parents: Any = None
+    # Made when first asked for: the tiers, and the category of their nodes.
+    _tiers: Hierarchy | None = field(default=None, init=False, repr=False, compare=False)
+    _cube: Category | None = field(default=None, init=False, repr=False, compare=False)
 
     kind = "category"
 
     def __post_init__(self) -> None:
         if isinstance(self.levels, list):
             object.__setattr__(self, "levels", tuple(self.levels))
+        if self.parents is not None:
+            other = None if self.other is None else str(self.other).strip()
+            object.__setattr__(self, "parents", hierarchy.normal(self.texts, self.parents, other))
+
+    @property
+    def hierarchy(self) -> Hierarchy | None:
+        """The tiers above the levels; None where each level has a coordinate of its own."""
+        return self.cube._tiers
+
+    @property
+    def cube(self) -> Category:
+        """The category that stands for the column in the cube: itself, or the nodes of a tier above its levels."""
+        found = self._cube
+        if found is None:
+            tiers = None if isinstance(self.levels, str) else hierarchy.hierarchy_of(self.texts, self.parents)
+            found = self if tiers is None else Category(tiers.nodes[tiers.cube], nullable=self.nullable)
+            object.__setattr__(found, "_tiers", tiers)
+            object.__setattr__(found, "_cube", found)
+            object.__setattr__(self, "_cube", found)
+        return found
 
     @property
     def dimensions(self) -> int:
-        """The number of coordinates: one for each level; none while they are private."""
+        """The number of coordinates: one for each level or node; none while they are private."""
         return len(self.roles)
 
     @property
     def roles(self) -> tuple[str, ...]:
         """What each coordinate is."""
-        return () if self.levels == valued.PRIVATE else ("level",) * len(self.levels)
+        return () if self.levels == valued.PRIVATE else ("level",) * len(self.cube.levels)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -77,7 +105,7 @@ class Category:
 
     def _levels_problem(self) -> str | None:
         if not isinstance(self.levels, tuple) or not 2 <= len(self.levels) <= MOST_LEVELS:
-            return f"levels must be a list of 2 to {MOST_LEVELS} texts or whole numbers; write levels = [...]"
+            return f"levels must be a list of 2 to {MOST_LEVELS:,} texts or whole numbers; write levels = [...]"
         if {type(level) for level in self.levels} not in ({str}, {int}):
             return "levels must be all texts or all whole numbers"
         if not all(map(_writable, self.levels)):
@@ -86,14 +114,16 @@ class Category:
             return "levels must differ, by more than white space around them"
         if self.other is not None and (type(self.other) is not type(self.levels[0]) or self.other not in self.levels):
             return f"other = {valued.shown(self.other)} must be one of the levels; add it to them"
-        return None
+        return hierarchy.parents_problem(self.texts, self.parents)
 
     def _open_problem(self) -> str | None:
         if self.levels != valued.PRIVATE:
             known = (
-                f'a list of 2 to {MOST_LEVELS} texts or whole numbers, or "{valued.PRIVATE}" to be found and paid for'
+                f'a list of 2 to {MOST_LEVELS:,} texts or whole numbers, or "{valued.PRIVATE}" to be found and paid for'
             )
             return f"levels must be {known}, not {valued.shown(self.levels)}"
+        if self.parents is not None:
+            return "parents are for levels that are public: declare the levels, or leave out parents"
         if self.other is None or (isinstance(self.other, str) and _writable(self.other)):
             return None
         return f"other = {valued.shown(self.other)} must be a text, beside levels that are private"
@@ -102,18 +132,28 @@ class Category:
         """Return what a schema file says of this column."""
         levels = self.levels if isinstance(self.levels, str) else list(self.levels)
         found: dict[str, Any] = {"type": self.kind, "levels": levels}
+        if self.parents is not None:
+            found["parents"] = [list(tier) if isinstance(tier, tuple) else tier for tier in self.parents]
         if self.other is not None:
             found["other"] = self.other
         return {**found, "nullable": True} if self.nullable else found
 
     def codes(self, values: Any) -> NDArray[np.int16]:
-        """Return the place of each cell among the levels, -1 for none."""
+        """Return the place of each cell among the levels in the cube, -1 for none."""
+        found, tiers = self.level_codes(values), self.hierarchy
+        if tiers is None:
+            return found.astype(np.int16)
+        # The place -1 is the last one.
+        return np.append(tiers.places[tiers.cube], -1).astype(np.int16)[found]
+
+    def level_codes(self, values: Any) -> NDArray[np.int32]:
+        """Return the place of each cell among all levels, -1 for none."""
         texts, places = _distinct(values)
         other = -1 if self.other is None else self.levels.index(self.other)
         absent = -1 if self.nullable else other
         known = _known(self.texts)
         found = [known.place(text, other=other, absent=absent) for text in texts]
-        return np.array([*found, absent], dtype=np.int16)[places]
+        return np.array([*found, absent], dtype=np.int32)[places]
 
     def readable_from(self, *, doubles: bool) -> bool:
         """Whether a column of numbers, or of doubles, can tell the levels apart."""
@@ -128,11 +168,11 @@ class Category:
         return found
 
     def at(self, codes: NDArray[np.int16]) -> NDArray[np.float64]:
-        """Return the coordinates of rows with these places among the levels."""
-        return (codes[:, None] == np.arange(len(self.levels), dtype=np.int16)).astype(np.float64)
+        """Return the coordinates of rows with these places among the levels in the cube."""
+        return (codes[:, None] == np.arange(self.dimensions, dtype=np.int16)).astype(np.float64)
 
-    def of(self, codes: NDArray[np.int16]) -> pa.Array:
-        """Return an Arrow array of the levels at these places, null at -1."""
+    def of(self, codes: NDArray[np.integer[Any]]) -> pa.Array:
+        """Return an Arrow array of the levels at these places among all of them, null at -1."""
         import pyarrow as pa
 
         indices = pa.array(codes, mask=codes < 0)
@@ -145,6 +185,19 @@ class Category:
         import pyarrow as pa
 
         return pa.string() if isinstance(self.levels[0], str) else pa.int64()
+
+
+@dataclass(frozen=True, slots=True)
+class AllLevels:
+    """A category of which cells are read as places among all levels, whatever stands for it in the cube."""
+
+    category: Category
+
+    kind = "category"
+
+    def codes(self, values: Any) -> NDArray[np.int32]:
+        """Return the place of each cell among all levels, -1 for none."""
+        return self.category.level_codes(values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,10 @@ def read_edits(
     edits = [edit for text in texts for edit in bound_edits(text, schema, tables)]
     blocks = [] if known is None else known.blocks
     touched = {name for edit in edits for name in edit.names}
+    for name in sorted(touched):
+        column = schema[name]
+        if isinstance(column, Category) and column.hierarchy is not None:
+            raise SchemaError(f"Column {name!r:.80} has tiers of levels, and cannot have a rule: leave out one.")
     blocks = [block for block in blocks if touched & set(block.names)]
     for block in blocks:
         if block.moments:

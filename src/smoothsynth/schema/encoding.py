@@ -31,7 +31,7 @@ KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Integer, 
 def labels(name: str, column: Column) -> tuple[str, ...]:
     """Return one label for each coordinate."""
     if isinstance(column, Category):
-        return tuple(f"{name} = {level}" for level in column.levels)
+        return tuple(f"{name} = {level}" for level in column.cube.levels)
     return (name, f"{name} is missing") if column.nullable else (name,)
 
 
@@ -45,8 +45,8 @@ def to_points(column: Column, values: Any) -> Array:
 
 
 def as_numbers(column: Column, values: Any) -> NDArray[Any]:
-    """Return cells as numbers: places among the levels of a category (-1: none), else values (NaN: missing)."""
-    return column.codes(values) if isinstance(column, Category) else plain(values, column.kind)
+    """Return cells as numbers: places among all levels of a category (-1: none), else values (NaN: missing)."""
+    return column.level_codes(values) if isinstance(column, Category) else plain(values, column.kind)
 
 
 def numbers_at(
@@ -59,14 +59,24 @@ def numbers_at(
 
 
 def from_points(
-    column: Column, points: Array, *, step: float | None = None, exact: Sequence[float] = ()
+    column: Column,
+    points: Array,
+    *,
+    step: float | None = None,
+    exact: Sequence[float] = (),
+    levels: NDArray[np.int32] | None = None,
 ) -> NDArray[Any] | pa.Array:
     """Return cells in the column's own units from their coordinates.
 
     Numbers are whole multiples of a step, if given; those that rounding alone tells from an `exact` one are that one.
+    `levels` are the places of levels drawn within the nodes that coordinates tell, for a category that has tiers.
     """
     if isinstance(column, Category):
-        return column.of(column.pick(points))
+        if column.hierarchy is None:
+            return column.of(column.pick(points))
+        if levels is None:
+            raise TypeError("levels below the nodes in the cube are drawn by smoothsynth.model.levels")
+        return column.of(levels)
     values: NDArray[Any] = column.from_unit(points[:, 0])
     if step is not None and isinstance(column, Number):
         lower, upper = column.bounds

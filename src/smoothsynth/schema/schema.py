@@ -26,8 +26,9 @@ from smoothsynth.schema.constraints import checked_texts, read_constraints
 from smoothsynth.schema.date import Date, Datetime
 from smoothsynth.schema.edits import checked_codes, is_edit
 from smoothsynth.schema.encoding import KINDS
+from smoothsynth.schema.hierarchy import with_level_files
 from smoothsynth.schema.number import Boolean, Integer, Number
-from smoothsynth.schema.valued import shown
+from smoothsynth.schema.valued import PRIVATE, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,11 +62,11 @@ def read(document: object) -> dict[str, Column]:
     """Return the columns of {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
     if not isinstance(document, dict):
         raise SchemaError(f'A schema must be {{"columns": ...}}; it is a {type(document).__name__}.')
-    extra = sorted(map(repr, set(document) - {"columns", "constraints", "codes", "person"}))
+    extra = sorted(map(repr, set(document) - {"columns", "constraints", "codes", "person", "weight"}))
     if extra:
         raise SchemaError(
-            f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, above them constraints = [...] and "
-            'person = NAME, and a section [codes."a -> b"] for each constraint that needs one.'
+            f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, above them constraints = [...], "
+            'person = NAME and weight = NAME, and a section [codes."a -> b"] for each constraint that needs one.'
         )
     columns = document.get("columns")
     if not isinstance(columns, dict) or not columns:
@@ -86,12 +87,11 @@ def write(
     columns: Mapping[str, Column],
     constraints: Sequence[str] = (),
     codes: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
-    person: str | None = None,
+    **named: str | None,
 ) -> str:
-    """Return the text of a schema file."""
+    """Return the text of a schema file; `named` are the columns with a role of their own, `person` and `weight`."""
     parts = [f"# {WHY_PUBLIC}\n"]
-    if person is not None:
-        parts.append(f"person = {_toml(person)}\n")
+    parts += [f"{role} = {_toml(name)}\n" for role, name in named.items() if name is not None]
     if constraints:
         parts.append(f"constraints = {_toml(list(constraints))}\n")
     for text, table in codes.items():
@@ -132,13 +132,31 @@ def check_person(person: object, columns: Mapping[str, Column]) -> None:
         )
 
 
+def check_weight(weight: object, columns: Mapping[str, Column]) -> None:
+    """Refuse survey weights that are no column of numbers from 0 on, within public bounds and without missing cells."""
+    if not isinstance(weight, str):
+        raise SchemaError(f"weight must be the name of the column of survey weights; it is {weight!r:.80}.")
+    if weight not in columns:
+        raise SchemaError(f"weight must be one of the columns. {unknown_column(weight, tuple(columns))}")
+    column = columns[weight]
+    if not isinstance(column, (Number, Integer)):
+        raise SchemaError(f"Column {weight!r} is a {column.kind}; weights must be numbers: Number or Integer.")
+    if PRIVATE in (column.lower, column.upper) or column.bounds[0] < 0.0:
+        raise SchemaError(
+            f"Column {weight!r} holds weights: it must have public bounds, and a lower one of at least 0. Take them from the "
+            "description of the survey; what is above the upper one counts as that."
+        )
+    if column.nullable:
+        raise SchemaError(f"Column {weight!r} holds weights, one for each row; it must not be nullable.")
+
+
 def _column(name: str, facts: object) -> Column:
     if not isinstance(facts, dict):
         raise SchemaError(f"Column {name!r} must be a section [columns.{one_line(name)}] with type, lower and upper.")
     kind = facts.get("type")
     if not isinstance(kind, str) or kind not in KINDS:
         raise SchemaError(f"Column {name!r} has type {shown(kind)}; it must be one of {', '.join(KINDS)}.")
-    known = [field.name for field in dataclasses.fields(KINDS[kind])]
+    known = [field.name for field in dataclasses.fields(KINDS[kind]) if field.init]
     extra = sorted(map(repr, set(facts) - {"type", *known}))
     if extra:
         raise SchemaError(f"Column {name!r} has an unknown key {extra[0]:.80}; known are type, {', '.join(known)}.")
@@ -165,12 +183,14 @@ class Schema:
     `codes`: {"education -> years": {"primary": 6, ...}}.
     `person` names one more column of the table, with the id of the person whose row it is. It is never released; with it
     the promise is about persons, each of whom counts once (docs/proofs/persons.md).
+    `weight` names the column of survey weights, a column like others that answers can be weighted with.
     """
 
     columns: Mapping[str, Column]
     constraints: Sequence[str] = ()
     codes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     person: str | None = None
+    weight: str | None = None
     rules: Constraints | None = field(init=False, repr=False, compare=False, default=None)
     edits: Edits | None = field(init=False, repr=False, compare=False, default=None)
     _offsets: Mapping[str, slice] = field(init=False, repr=False, compare=False)
@@ -188,6 +208,8 @@ class Schema:
             check(name, column)
         if self.person is not None:
             check_person(self.person, self.columns)
+        if self.weight is not None:
+            check_weight(self.weight, self.columns)
         offsets, start = {}, 0
         for name, column in self.columns.items():
             offsets[name] = slice(start, start + column.dimensions)
@@ -206,7 +228,7 @@ class Schema:
 
     def __reduce__(self) -> tuple[Any, ...]:
         codes = {text: dict(table) for text, table in self.codes.items()}
-        return (Schema, (dict(self.columns), tuple(self.constraints), codes, self.person))
+        return (Schema, (dict(self.columns), tuple(self.constraints), codes, self.person, self.weight))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -266,10 +288,18 @@ class Schema:
             raise SchemaError(unknown_column(name, self.names))
         return self._offsets[name]
 
-    def from_unit(self, points: NDArray[np.float64]) -> dict[str, NDArray[Any] | pa.Array]:
-        """Turn points of the cube into columns in their own units: numpy arrays, or Arrow arrays with nulls or levels."""
+    def from_unit(
+        self, points: NDArray[np.float64], levels: Mapping[str, NDArray[np.int32]] | None = None
+    ) -> dict[str, NDArray[Any] | pa.Array]:
+        """Turn points of the cube into columns in their own units: numpy arrays, or Arrow arrays with nulls or levels.
+
+        `levels` are those of categories with tiers, drawn within their nodes (smoothsynth.model.levels).
+        """
+        drawn = levels or {}
         return {
-            name: encoding.from_points(column, points[:, self._offsets[name]], **self._written(name))
+            name: encoding.from_points(
+                column, points[:, self._offsets[name]], levels=drawn.get(name), **self._written(name)
+            )
             for name, column in self.columns.items()
         }
 
@@ -289,17 +319,20 @@ class Schema:
             [encoding.to_points(column, table[name]) for name, column in self.columns.items()], axis=1
         )
 
-    def snap(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Move points of the cube to the nearest ones that rows of this schema can take."""
-        parts = [encoding.nearest(column, points[:, self._offsets[name]]) for name, column in self.columns.items()]
-        return np.concatenate(parts, axis=1)
+    def snap(self, points: NDArray[np.float64], out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Move points of the cube to the nearest ones that rows of this schema can take; into `out`, if given."""
+        found = np.empty(points.shape) if out is None else out
+        for name, column in self.columns.items():
+            found[:, self._offsets[name]] = encoding.nearest(column, points[:, self._offsets[name]])
+        return found
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a schema file (TOML)."""
+        """Read a schema file (TOML), and the files of levels that it names beside it."""
         # Errors of decoding and of TOML carry the whole file, which may be a table named by mistake: not chained.
         try:
-            return cls.parse(Path(path).read_text(encoding="utf-8"))
+            document = parse(Path(path).read_text(encoding="utf-8"))
+            return cls.from_facts(with_level_files(document, Path(path).parent))
         except SchemaError as error:
             problem = f"{path}: {error}"
         except UnicodeDecodeError:
@@ -316,20 +349,22 @@ class Schema:
     @classmethod
     def from_facts(cls, document: Mapping[str, Any]) -> Schema:
         """Build a schema from {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}, "constraints": [...]}."""
-        return cls(read(document), document.get("constraints", ()), document.get("codes", {}), document.get("person"))
+        columns = read(document)
+        roles = {role: document.get(role) for role in ("person", "weight")}
+        return cls(columns, document.get("constraints", ()), document.get("codes", {}), **roles)
 
     def facts(self) -> dict[str, Any]:
         """Return the schema as plain values; the inverse of `from_facts`."""
         found: dict[str, Any] = {"columns": {name: column.facts() for name, column in self.columns.items()}}
-        if self.person is not None:
-            found["person"] = self.person
+        roles = {"person": self.person, "weight": self.weight}
+        found |= {role: name for role, name in roles.items() if name is not None}
         if self.constraints:
             found["constraints"] = list(self.constraints)
         return {**found, "codes": {text: dict(table) for text, table in self.codes.items()}} if self.codes else found
 
     def to_toml(self) -> str:
         """Write the schema as the text of a schema file."""
-        return write(self.columns, self.constraints, self.codes, self.person)
+        return write(self.columns, self.constraints, self.codes, person=self.person, weight=self.weight)
 
     def save(self, path: str | Path) -> None:
         """Write a schema file."""

@@ -105,7 +105,7 @@ def read_evidence(path: str | Path) -> Evidence:
             raise ReleaseError(f"{folder} is not a release folder: there is no such folder.")
         stated = read_receipt(folder)
         schema, fingerprint = Schema.from_facts(stated.facts["schema"]), sha256(plain_file(folder, RECEIPT_FILE))
-        check_sizes(folder, schema, stated.facts["synthetic_rows"], prior_rows=stated.receipt.prior_rows)
+        check_sizes(folder, schema, stated.facts["synthetic_rows"], prior_rows=stated.prior_rows)
     except ReleaseError:
         raise
     except SmoothsynthError as error:
@@ -128,7 +128,7 @@ def read_evidence(path: str | Path) -> Evidence:
         unreadable["rows"] = _words(ROWS_FILE, error)
     prior: pyarrow.Table = None
     try:
-        prior = prior_of(folder, stated.receipt)
+        prior = prior_of(folder, schema, stated.prior_rows)
     except Exception as error:
         unreadable["prior"] = _words(PRIOR_FILE, error)
     return Evidence(folder, stated, schema, fingerprint, measured, table, unreadable, prior)

@@ -16,14 +16,17 @@ import numpy as np
 
 from smoothsynth.errors import PlanError
 from smoothsynth.fit.result import without_remarks
-from smoothsynth.model.contradictions import contradictions, listed, remarks
+from smoothsynth.model.contradictions import compared, contradictions, listed, remarks
 from smoothsynth.model.sampling import generator
 from smoothsynth.pipeline.load import DEVIATIONS, check_reach
+from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.measurement import check_indicators
 from smoothsynth.schema.unresolved import is_open, open_bounds, open_levels
 from smoothsynth.verification.check import Check, verdict
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from smoothsynth.queries.measurement import Measurement
     from smoothsynth.schema import Schema
     from smoothsynth.verification.folder import Evidence
@@ -76,6 +79,8 @@ def _farthest_move(measurement: Measurement, schema: Schema) -> float:
 
     Corners of the cube and rows that are dense near its faces, where Chebyshev polynomials differ most.
     """
+    if isinstance(measurement.family, LevelHistograms):
+        return _farthest_of_levels(measurement, measurement.family, schema)
     draws = generator(0).random((_POINTS, schema.dimensions))
     half = _POINTS // 2
     points = np.cos(np.pi * draws)
@@ -86,6 +91,21 @@ def _farthest_move(measurement: Measurement, schema: Schema) -> float:
     order = _ORDERS[measurement.charge().norm]
     farthest = max(float(np.linalg.norm(moved - one, ord=order, axis=1).max()) for one in moved)
     return farthest * measurement.rows_per_person
+
+
+def _farthest_of_levels(measurement: Measurement, family: LevelHistograms, schema: Schema) -> float:
+    """Return the same for histograms of levels: trial rows have random levels, one each in every column."""
+    draws = generator(0)
+    codes: dict[int, NDArray[np.int64]] = {}
+    for h in family.histograms:
+        places = h.hierarchy(schema).places
+        codes.setdefault(h.column, draws.integers(0, len(places[h.tier]), _POINTS))
+    nodes = np.stack([h.hierarchy(schema).places[h.tier][codes[h.column]] for h in family.histograms], axis=1)
+    changed = (nodes[:, None] != nodes).sum(axis=2).max()
+    # A row leaves one node and enters another.
+    order = _ORDERS[measurement.charge().norm]
+    farthest = np.linalg.norm(np.full(2 * changed, max(measurement.weights)), ord=order)
+    return float(farthest) * measurement.rows_per_person
 
 
 def check_range(evidence: Evidence) -> list[Check]:
@@ -110,7 +130,7 @@ def check_rows_against_moments(evidence: Evidence) -> list[Check]:
 
     That is a warning: such rows serve badly, or are others, but no promise of privacy is broken by that.
     """
-    unit = evidence.schema.to_unit({name: evidence.table[name] for name in evidence.schema.names})
+    unit = compared(evidence.schema, evidence.table)
     outcome, said = evidence.facts["fit"]["outcome"], remarks(evidence.schema, evidence.moments, unit)
     if evidence.stated.receipt.ours and outcome != f"{without_remarks(outcome, evidence.schema.names)} {said}".rstrip():
         return [Check("moments", "failed", "The outcome does not say what rows and moments show of each other.")]

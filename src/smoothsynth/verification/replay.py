@@ -138,7 +138,7 @@ def _check_reproduction(evidence: Evidence, replayed: Replay) -> Check:
             name, "note", "Rows were not drawn again, since the transformations do not follow from earlier releases."
         )
     made = rows_of_model(evidence.schema, replayed.model, evidence.facts["synthetic_rows"], seed=seed)
-    drawn = evidence.schema.from_unit(made.points)
+    drawn = evidence.schema.from_unit(made.points, made.levels)
     table, exact, near = evidence.table, 0, 0
     for column, facts in evidence.schema.columns.items():
         stated, again = as_numbers(facts, table[column]), as_numbers(facts, drawn[column])
@@ -158,4 +158,4 @@ def _difference(stated: Transformation, chosen: Transformation | None) -> int:
     """Return the largest difference of knots, or more than any if the transformations are of different kinds."""
     if chosen is None or stated.knots.shape != chosen.knots.shape or stated.family != chosen.family:
         return 2 * LATTICE + 1
-    return int(np.abs(stated.knots - chosen.knots).max())
+    return int(np.abs(stated.knots - chosen.knots).max(initial=0))

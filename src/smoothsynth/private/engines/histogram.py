@@ -7,7 +7,8 @@ Sums of features of single columns: it is enough to count how often each value o
 One pass with one count per cell, whatever the degrees, and whatever way the transformation bends each coordinate by itself.
 Soft counts (smoothsynth.queries.bases) are made of these counts too.
 
-Sums of levels: it is enough to count how often each place among the levels of a column occurs.
+Sums of levels: it is enough to count how often each place among the levels of a column occurs. Histograms of the tiers of a
+column of many levels (smoothsynth.queries.level_histograms) are made of one such count.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
     from smoothsynth.private.engines.blocks import AnyScale
     from smoothsynth.queries.bases import Feature, Term
+    from smoothsynth.queries.level_histograms import LevelHistograms
     from smoothsynth.queries.transformation import Transformation
-    from smoothsynth.schema import Column
+    from smoothsynth.schema import Column, Schema
 
 
 # Rows that are scaled at once, columns whose sums are, and columns whose counts take at most 64 megabytes.
@@ -178,4 +180,35 @@ class Tallies:
         for term in terms:
             name, place = self._owners[term[0][0]]
             found[term] = int(self._tallies[name][place + 1]) * LATTICE
+        return found
+
+
+class LevelSums:
+    """How often each level of columns of many levels occurred in the rows added so far. One thread only."""
+
+    __slots__ = ("_histograms", "_tallies", "names")
+
+    def __init__(self, schema: Schema, family: LevelHistograms) -> None:
+        columns = sorted({h.column for h in family.histograms})
+        self.names = tuple(schema.names[c] for c in columns)
+        self._histograms = [(columns.index(h.column), h.hierarchy(schema).places[h.tier]) for h in family.histograms]
+        levels = {number: len(places) for number, places in self._histograms}
+        self._tallies = [np.zeros(levels[number] + 1, dtype=np.int64) for number in range(len(columns))]
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("Sums of private rows cannot be copied or pickled.")
+
+    def add_columns(self, columns: Sequence[NDArray[Any]], rows: int) -> None:
+        """Count the rows given as places among all levels, -1 for none."""
+        for tally, codes in zip(self._tallies, columns, strict=True):
+            np.add(tally, np.bincount(codes[:rows].astype(np.intp) + 1, minlength=len(tally)), out=tally)
+
+    def totals(self) -> list[int]:
+        """Return how many rows lie in each node of each histogram, and then in none, in units of S^2."""
+        found: list[int] = []
+        for number, places in self._histograms:
+            none, own = self._tallies[number][0], self._tallies[number][1:]
+            # Doubles are exact up to 2^30 rows.
+            nodes = np.bincount(places, weights=own).astype(np.int64)
+            found += [int(count) * LATTICE * LATTICE for count in (*nodes, none)]
         return found

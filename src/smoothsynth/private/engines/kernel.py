@@ -37,6 +37,7 @@ from smoothsynth.private.engines.histogram import (
     COUNTS_AT_THE_END,
     COUNTS_OF_A_COLUMN,
     Counts,
+    LevelSums,
     Tallies,
     only_counts,
     only_levels,
@@ -47,8 +48,10 @@ from smoothsynth.private.persons import PersonSums
 from smoothsynth.private.sources.cells import read_cells
 from smoothsynth.queries.bases import LATTICE, HatBasis
 from smoothsynth.queries.families import MarginalMoments
+from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.measurement import MOST_ROWS
 from smoothsynth.queries.soft_tables import Cells
+from smoothsynth.schema.category import AllLevels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -84,8 +87,11 @@ class Kernel:
         self.features = features if isinstance(features, Cells) else tuple(features)
         self.schema, self.transformation, self.averaged = schema, transformation, averaged
         if isinstance(features, Cells):
-            self.names = list(self._tables().names)
-            self.columns = {name: schema.columns[name] for name in self.names}
+            counted = self._tables()
+            self.names = list(counted.names)
+            self.columns: dict[str, Any] = {name: schema.columns[name] for name in self.names}
+            if isinstance(counted, LevelSums):
+                self.columns = {name: AllLevels(column) for name, column in self.columns.items()}
             return
         family = MarginalMoments() if transformation is None else transformation.family
         self.recipe = recipe(self.features, family.coordinates(schema.dimensions))
@@ -127,9 +133,11 @@ class Kernel:
         """Return sums over no rows yet."""
         return Sums(self) if self.averaged == 1 else PersonSums(partial(Sums, self), self.features, self.averaged)
 
-    def _tables(self) -> TableSums:
+    def _tables(self) -> TableSums | LevelSums:
         if not isinstance(self.features, Cells) or self.transformation is None:
             raise TypeError("Tables are seen through a transformation.")
+        if isinstance(self.transformation.family, LevelHistograms):
+            return LevelSums(self.schema, self.transformation.family)
         return TableSums(self.schema, self.features, self.transformation)
 
 
@@ -148,7 +156,7 @@ class Sums:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel, self._rows = kernel, 0
-        self._way: _Way | TableSums
+        self._way: _Way | TableSums | LevelSums
         if isinstance(kernel.features, Cells):
             self._way = kernel._tables()
             return
@@ -178,7 +186,7 @@ class Sums:
 
     def totals(self) -> list[int]:
         """Return the sum of each feature over all rows added, in units of S^2."""
-        if isinstance(self._way, TableSums):
+        if isinstance(self._way, (TableSums, LevelSums)):
             return self._way.totals()
         with quick_arithmetic():
             sums = self._way.sums(self._kernel.recipe.places)

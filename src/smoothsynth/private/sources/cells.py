@@ -14,7 +14,7 @@ import numpy as np
 
 from smoothsynth.errors import DataError
 from smoothsynth.schema import Category, unknown_column
-from smoothsynth.schema.category import Intervals
+from smoothsynth.schema.category import AllLevels, Intervals
 from smoothsynth.schema.cells import doubles, is_text, numbers_of, plain_values
 
 if TYPE_CHECKING:
@@ -143,12 +143,12 @@ def kind_of(type_: pa.DataType) -> str:
     return next((kind for kind, is_kind in kinds.items() if is_kind(type_)), str(type_).split("<", maxsplit=1)[0])
 
 
-def read_cells(array: pa.Array, column: Column | Intervals) -> NDArray[Any]:
+def read_cells(array: pa.Array, column: Column | Intervals | AllLevels) -> NDArray[Any]:
     """Return what the sums of a column need: places among levels or intervals (-1: none), else numbers (NaN: missing).
 
     Text is read cell by cell. What cannot be read is missing.
     """
-    if isinstance(column, Category):
+    if isinstance(column, (Category, AllLevels)):
         return column.codes(array)
     array = plain_values(array)
     plain = column.kind in ("number", "integer") and not is_text(array.type)
