@@ -8,13 +8,6 @@ single one), the model is compared with the release on equal terms.
 
 Importance resampling of rows to the measured norms; proposal inflation.
 
-Chosen rows, moved in or out until they are as short and as long as was measured.
-
-Rows that are hardly ever drawn cannot be chosen: rows of a wide table are nearly alike in length, and where those that were
-measured are not, the shortest and the longest stay missing. Kernels hang on just these. So where there is too little to
-choose from, all values of a row are moved by a common factor, from its length to the one of the same rank that was measured.
-Ranks are taken afterwards, so columns stay as they are.
-
 Rows that differ more in length than the model's, to choose from.
 
 Correlations that noise has shrunk, or that were never measured, make rows too much alike in length, and rows that are
@@ -244,10 +237,6 @@ class Stretch:
         other = correlated(normal[1::2], self._stretched(columns, correlation))
         other[:, _values(columns)] *= np.exp(self.scale * generator.standard_normal((len(other), 1)))
         return np.concatenate([plain, other])
-
-    def plain(self, drawn: Array) -> Array:
-        """Return those of drawn scores that are not stretched."""
-        return drawn if self == Stretch() else drawn[: -(-len(drawn) // 2)]
 
     def _stretched(self, columns: Marginals, correlation: Array) -> Array:
         along = np.where(_values(columns), columns.means() * columns.deviations(), 0.0)
