@@ -85,12 +85,9 @@ def parts() -> dict[str, list[Patch]]:
         "hold_shares": [(model, "hold_shares", same)],
         "hold_square": [(model, "hold_square", same)],
         "hold_pairs": [(model, "hold_pairs", same)],
-        "hold_lengths": [(model, "hold_lengths", same)],
         "hold_cut_moments": [
             (model, "hold_cut_moments", lambda columns, correlation, *_, **__: (columns, correlation))
         ],
-        "hold_whole_means": [(model, "hold_whole_means", same)],
-        "settle_spreads": [(model, "settle_spreads", same)],
         "scale_to_lengths": [(model, "scale_to_lengths", same)],
         "needed_stretch": [(model, "needed_stretch", lambda *_: model.Stretch())],
     }

@@ -68,8 +68,8 @@ def test_nothing_imports_the_paper_but_the_root_late():
 
 def test_the_house_is_small():
     modules = [path for path in SOURCES if path.name != "__init__.py"]
-    # 150 before tables about people: attacks on a release, given rows, priors, persons, rules over levels, many levels.
-    assert len(modules) <= 165
+    # 150 before tables about people: attacks, given rows, priors, persons, rules over levels, many levels, weights.
+    assert len(modules) <= 175
     assert len(list(ROOT.glob("*.py"))) <= 4
     assert len(LAYERS) <= 10
     assert len(PRINTING) <= 3

@@ -7,7 +7,6 @@ neither bent nor cut.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,10 +16,7 @@ from smoothsynth._runtime import one_thread_if_small
 from smoothsynth.model.clipped_moments import (
     hold_cut_moments,
     hold_pairs,
-    hold_whole_means,
     pairs_distance,
-    settle_spreads,
-    simulated,
 )
 from smoothsynth.model.copula import MOST_SIMULATED, CutMoments, learn_pairs, score_length, score_units
 from smoothsynth.model.edits import swapped_to_keep
@@ -40,7 +36,6 @@ from smoothsynth.model.row_norms import (
     Stretch,
     choose_scores,
     expected_ranks,
-    hold_lengths,
     needed_stretch,
     scale_to_lengths,
 )
@@ -234,7 +229,6 @@ class Model:
         drawn = self.stretch.drawn(many, self.columns, self.correlation, generator=generator)
         chosen = choose_scores(drawn, self.columns, self.lengths, count, generator=generator)
         if self.columns.limits is None:
-            chosen = hold_lengths(chosen, drawn, self.stretch, self.columns, self.lengths)
             chosen = chosen if self.cut is None else hold_pairs(chosen, self.columns, self.cut)
         return place(chosen, self.columns, generator=generator)
 
@@ -322,14 +316,10 @@ def _learn_lengths(model: Model, noisy: NoisyMoments) -> Model:
     stretch, correlation = needed_stretch(columns, model.correlation, noisy), model.correlation
     if model.cut is not None:
         columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, model.cut, known=known)
-        columns = hold_whole_means(columns, model.low, model.cut)
         # Lengths of rows tell nothing of shares.
         columns = columns.with_shares(
             {indicator: model.columns.share(indicator) for indicator in columns.groups.indicators}
         )
-        drawn = simulated(columns, correlation, stretch)
-        noise = math.inf if square is None else square[1]
-        columns = settle_spreads(columns, drawn, model.low, model.cut, noisy, square=noise)
     return replace(model, lengths=noisy, stretch=stretch, columns=columns, correlation=correlation)
 
 

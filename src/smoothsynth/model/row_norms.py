@@ -8,13 +8,6 @@ single one), the model is compared with the release on equal terms.
 
 Importance resampling of rows to the measured norms; proposal inflation.
 
-Chosen rows, moved in or out until they are as short and as long as was measured.
-
-Rows that are hardly ever drawn cannot be chosen: rows of a wide table are nearly alike in length, and where those that were
-measured are not, the shortest and the longest stay missing. Kernels hang on just these. So where there is too little to
-choose from, all values of a row are moved by a common factor, from its length to the one of the same rank that was measured.
-Ranks are taken afterwards, so columns stay as they are.
-
 Rows that differ more in length than the model's, to choose from.
 
 Correlations that noise has shrunk, or that were never measured, make rows too much alike in length, and rows that are
@@ -61,8 +54,6 @@ _ALIKE = 6
 # much alike in length, so what is learned starts from the model's lengths, stretched, and a smaller flat share.
 _FLAT_SHARE, _FLAT_LEFT = 0.1, 0.03
 _STRETCHES = (1.0, 1.4, 1.8)
-# What single rows are moved to starts from less: those beyond are few.
-_REACHES, _FLAT_BEYOND = (1.0, 1.6), 0.01
 _FLAT = 400
 # Weights are flattened until so large a share of the rows counts: else few rows would stand for all.
 _LEAST_COUNTING = 0.1
@@ -147,13 +138,6 @@ def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
     return mean, math.sqrt(2.0) * spread * float(noisy.deviations[0])
 
 
-def measured_lengths(lengths: Array, noisy: NoisyMoments) -> tuple[Array, Array]:
-    """Return mean squares in rising order, and their ranks after the noisy cosines; the model's are where it starts."""
-    places, weights = _weighted(lengths, noisy, _REACHES, _FLAT_BEYOND)
-    order = np.argsort(places)
-    return places[order], np.cumsum(weights[order]) - weights[order] / 2.0
-
-
 def _weighted(lengths: Array, noisy: NoisyMoments, stretches: Sequence[float], flat: float) -> tuple[Array, Array]:
     """Return mean squares like those of the model, stretched, with a flat share, and their weights after the cosines."""
     centre = float(lengths.mean())
@@ -171,14 +155,6 @@ def believed(rows: Array, noisy: NoisyMoments) -> Array:
     """
     own = noisy.measurement.evaluate(rows).mean(axis=0)
     return np.asarray(own + _kept_share(own, noisy) * (noisy.values - own))
-
-
-def kept_share(rows: Array, noisy: NoisyMoments) -> float:
-    """Return how much of the difference between the noisy cosines and those of the model's rows is more than noise.
-
-    With chi^2 the sum of the squares of K differences over noise it is 1 - (K - 2)/chi^2 (James and Stein 1961).
-    """
-    return _kept_share(noisy.measurement.evaluate(rows).mean(axis=0), noisy)
 
 
 def _kept_share(own: Array, noisy: NoisyMoments) -> float:
@@ -231,72 +207,6 @@ def _flattened(weights: Array) -> Array:
     return weights
 
 
-# Steps towards the lengths; the first goes most of the way, and is enough for tables that take long.
-_ROUNDS, _MANY_ROWS = 3, 100_000
-# So many candidates tell how far the lengths of rows may reach.
-_LOOKED_AT = 6000
-# Where no more than this share of the candidates beyond would have to be chosen, none is moved.
-_ENOUGH = 0.3
-# Below this part of the spread of lengths nothing is done.
-_LITTLE = 0.005
-# No row is moved by more than this factor at once.
-_MOST_MOVED = 1.25
-_TINY_NORM = 1e-6
-
-
-def hold_lengths(chosen: Array, drawn: Array, stretch: Stretch, columns: Marginals, noisy: NoisyMoments) -> Array:
-    """Return scores of rows that have the measured lengths, as far as those differ from the model's by more than noise.
-
-    The model's are those of `drawn` that are not stretched. The mean length stays: it is known better by itself.
-    """
-    part = kept_share(place(_few(stretch.plain(drawn)), columns), noisy)
-    if part == 0.0:
-        return chosen
-    candidates = place(_few(drawn), columns)
-    levels = (np.arange(len(chosen)) + 0.5) / len(chosen)
-    reached, ranks = measured_lengths(lengths_of(candidates), noisy)
-    measured, rows = np.interp(levels, ranks, reached), place(chosen, columns)
-    before = np.sort(mean_square(rows))
-    lacking = _lacking(mean_square(candidates), measured, levels, _ENOUGH * len(drawn) / len(chosen))
-    missing = part * lacking * (measured - before)
-    if np.abs(missing).mean() < _LITTLE * before.std():
-        return chosen
-    wanted = before + missing - missing.mean()
-    for step in range(_ROUNDS if len(rows) <= _MANY_ROWS else 1):
-        rows = place(chosen, columns) if step else rows
-        lengths = mean_square(rows)
-        missing = np.empty(len(rows))
-        missing[np.argsort(lengths)] = wanted - np.sort(lengths)
-        chosen = _moved(chosen, rows, missing, columns)
-    return chosen
-
-
-def _few(drawn: Array) -> Array:
-    return drawn[:: -(-len(drawn) // _LOOKED_AT)]
-
-
-def _lacking(candidates: Array, measured: Array, levels: Array, plenty: float) -> Array:
-    """Return where candidates are too few to be chosen: 1 beyond all of them, 0 where there is plenty."""
-    below = np.searchsorted(np.sort(candidates), measured) / len(candidates)
-    short = np.minimum(1.0, plenty * below / levels)
-    long = np.minimum(1.0, plenty * (1.0 - below) / (1.0 - levels))
-    return np.asarray(1.0 - np.where(levels < 0.5, short, long))
-
-
-def _moved(chosen: Array, rows: Array, by: Array, columns: Marginals) -> Array:
-    """Reorder the scores of each column as values would be ordered whose mean square over the row is larger by so much."""
-    indicators = list(columns.groups.indicators)
-    squares = np.sum(np.delete(rows, indicators, axis=1) ** 2, axis=1)
-    factor = np.sqrt(np.maximum(1.0 + rows.shape[1] * by / np.maximum(squares, _TINY_NORM), _TINY_NORM))
-    factor = np.clip(factor, 1.0 / _MOST_MOVED, _MOST_MOVED)
-    hidden, moved = dict(columns.groups.missing), chosen.copy()
-    for column in (c for c in range(rows.shape[1]) if c not in indicators):
-        seen = np.flatnonzero(rows[:, hidden[column]] == 0.0) if column in hidden else np.arange(len(rows))
-        order = seen[np.argsort(rows[seen, column] * factor[seen], kind="stable")]
-        moved[order, column] = np.sort(chosen[seen, column])
-    return moved
-
-
 # Steps from none to large; where pairs were measured there are fewer, for what noise may have hidden of them.
 _ALONG, _SCALES = (1.0, 1.5, 2.5, 4.0), (0.0, 0.25, 0.5, 0.8)
 _ALONG_MEASURED, _SCALES_MEASURED = _ALONG[:2], _SCALES[:3]
@@ -327,10 +237,6 @@ class Stretch:
         other = correlated(normal[1::2], self._stretched(columns, correlation))
         other[:, _values(columns)] *= np.exp(self.scale * generator.standard_normal((len(other), 1)))
         return np.concatenate([plain, other])
-
-    def plain(self, drawn: Array) -> Array:
-        """Return those of drawn scores that are not stretched."""
-        return drawn if self == Stretch() else drawn[: -(-len(drawn) // 2)]
 
     def _stretched(self, columns: Marginals, correlation: Array) -> Array:
         along = np.where(_values(columns), columns.means() * columns.deviations(), 0.0)

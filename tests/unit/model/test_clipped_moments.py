@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, hold_whole_means, lacking_pairs
+from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, lacking_pairs
 from smoothsynth.model.copula import CutMoments, free_pairs
 from smoothsynth.model.marginals import Groups, flat_marginals
 from smoothsynth.model.model import Model, length_transformation, score_transformation
@@ -216,35 +216,6 @@ def first_release(means, *, noise):
 def cut_to(columns, *, before):
     cut = seen_cut(place(scores(ROWS, COLUMNS, generator=generator(0)), columns), columns, 1.0)
     return replace(cut, noise=np.full(COLUMNS, 0.005), before=before)
-
-
-def test_an_error_that_only_the_cut_has_is_taken_back():
-    columns = skewed_columns()
-    off = shifted(columns, 0.06 * np.resize([1.0, -1.0], COLUMNS))
-    low = first_release(columns.means(), noise=0.02)
-    assert low.deviations[0] == pytest.approx(0.02, rel=0.1)
-    held = hold_whole_means(off, [low], cut_to(columns, before=columns.means()))
-    left = [float(np.abs(c.means() - columns.means()).mean()) for c in (off, held)]
-    assert left[1] < 0.3 * left[0]
-
-
-def test_an_error_that_the_means_before_had_too_is_not_blamed_on_the_cut():
-    columns = skewed_columns()
-    off = shifted(columns, 0.06 * np.resize([1.0, -1.0], COLUMNS))
-    low = first_release(columns.means(), noise=0.02)
-    assert hold_whole_means(columns, [low], cut_to(columns, before=off.means())) is columns
-
-
-def test_a_difference_that_noise_explains_changes_nothing():
-    columns = skewed_columns()
-    off = shifted(columns, 0.01 * np.resize([1.0, -1.0], COLUMNS))
-    low = first_release(columns.means(), noise=0.05)
-    assert hold_whole_means(off, [low], cut_to(columns, before=columns.means())) is off
-
-
-def test_without_means_of_numbers_nothing_is_held():
-    columns = skewed_columns()
-    assert hold_whole_means(columns, [], cut_to(columns, before=columns.means() + 0.5)) is columns
 
 
 def test_what_rows_lack_in_correlation_is_told_where_it_is_more_than_noise():

@@ -199,13 +199,3 @@ def test_few_or_equal_scores_stay_as_they_were_chosen(count):
     assert alike(chosen, drawn, np.full(100, 0.01)) is chosen
     same = np.ones((50, 5))
     assert alike(same, drawn, np.full(100, 0.01)) is same
-
-
-def test_the_first_half_of_drawn_scores_is_plain():
-    columns = flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(4)}))
-    stretch, generator = Stretch(1.5, 0.5), np.random.default_rng(1)
-    drawn = stretch.drawn(4001, columns, np.eye(4), generator=generator)
-    plain = stretch.plain(drawn)
-    assert len(plain) == 2001
-    assert np.linalg.norm(plain, axis=1).std() < 0.9 * np.linalg.norm(drawn[2001:], axis=1).std()
-    assert Stretch().plain(drawn) is drawn
