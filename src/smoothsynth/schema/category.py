@@ -73,13 +73,15 @@ class Category:
     @property
     def cube(self) -> Category:
         """The category that stands for the column in the cube: itself, or the nodes of a tier above its levels."""
-        found = self._cube
-        if found is None:
-            tiers = None if isinstance(self.levels, str) else hierarchy.hierarchy_of(self.texts, self.parents)
-            found = self if tiers is None else Category(tiers.nodes[tiers.cube], nullable=self.nullable)
-            object.__setattr__(found, "_tiers", tiers)
-            object.__setattr__(found, "_cube", found)
-            object.__setattr__(self, "_cube", found)
+        if self._cube is not None:
+            return self._cube
+        tiers = None if isinstance(self.levels, str) else hierarchy.hierarchy_of(self.texts, self.parents)
+        if tiers is None:
+            # Itself is not kept: whoever goes through the fields of an object (Dask does) would not come to an end.
+            return self
+        found = Category(tiers.nodes[tiers.cube], nullable=self.nullable)
+        object.__setattr__(found, "_tiers", tiers)
+        object.__setattr__(self, "_cube", found)
         return found
 
     @property
