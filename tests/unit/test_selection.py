@@ -280,3 +280,23 @@ def test_constraints_hold_in_rows_with_tables():
         assert (found["tax"] <= found["net"] + 1e-9).all()
     rates = made.to_pandas().groupby("place")["tax"].mean()
     assert rates["b"] > 1.5 * rates["a"], "levels are swapped until their tables agree"
+
+
+def test_an_interruption_while_tables_are_chosen_leaves_no_frame_with_exact_scores(monkeypatch):
+    """Ctrl-C may come at any time: who catches it finds neither scores nor sums in the frames that it went through."""
+
+    def interrupted(*_given, **_named):
+        def sampler(_scores):
+            raise KeyboardInterrupt
+
+        return sampler
+
+    monkeypatch.setattr("smoothsynth.private.noise.noisy_maxima", interrupted)
+    rows = np.random.default_rng(0).uniform(-1, 1, (20_000, 8))
+    columns = {f"c{i}": ss.Number(-1, 1) for i in range(8)}
+    frame = pd.DataFrame(rows, columns=list(columns))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ss.release(frame, schema=ss.Schema(columns), epsilon=2.0, delta=1e-6, seed=1)
+    names = [entry.name for entry in caught.traceback]
+    assert "_choose" in names
+    assert not {"_largest", "sampler"} & set(names)

@@ -87,6 +87,8 @@ def _choose(sums: SealedSums, measurement: Measurement, choice: TableSelection, 
     ) * measurement.charge().deviation
     ledger.charge(charge)
     chosen = _largest(sums, measurement, sampler, allowance=allowance)
+    if isinstance(chosen, KeyboardInterrupt):
+        raise chosen
     if chosen is None:
         # Raised out here: an error from within would carry frames that hold exact scores.
         raise PlanError("The choice of tables failed after it was charged; nothing of it was released.")
@@ -95,13 +97,18 @@ def _choose(sums: SealedSums, measurement: Measurement, choice: TableSelection, 
 
 def _largest(
     sums: SealedSums, measurement: Measurement, sampler: Callable[[list[int]], list[int]], *, allowance: float
-) -> list[int] | None:
-    """Return the places that a sampler names; None if that fails, for no error may leave where exact scores are."""
+) -> list[int] | KeyboardInterrupt | None:
+    """Return the places that a sampler names; None if that fails, for no error may leave where exact scores are.
+
+    An interruption is returned without the frames that it came through.
+    """
     choice, features = measurement.choice, measurement.features
     try:
         if choice is not None and isinstance(features, Cells):
             coarse = coarse_sums(sums.unseal(), measurement, denominator=sums.denominator)
             return sampler(choice.scores(coarse, features, allowance=allowance))
+    except KeyboardInterrupt as stopped:
+        return stopped.with_traceback(None)
     except Exception:  # noqa: S110
         pass
     return None
