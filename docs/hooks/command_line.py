@@ -30,9 +30,9 @@ def reference() -> str:
 def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield every command under its full name, parents before children."""
     yield path, command
-    for name, child in getattr(command, "commands", {}).items():
-        if not child.hidden:
-            yield from commands(child, f"{path} {name}")
+    for name in command.list_commands(None) if hasattr(command, "commands") else ():
+        if not command.commands[name].hidden:
+            yield from commands(command.commands[name], f"{path} {name}")
 
 
 def section(path: str, command: Any) -> str:
@@ -50,7 +50,7 @@ def names(param: Any) -> str:
     if param.param_type_name == "argument":
         return f"`{_placeholder(param)}`"
     value = "" if param.is_flag else f" {_placeholder(param)}"
-    return ", ".join(f"`{name}`" for name in [*param.opts[1:], param.opts[0] + value])
+    return ", ".join(f"`{name}`" for name in [*param.opts[1:], param.opts[0] + value, *param.secondary_opts])
 
 
 def in_markdown(text: str) -> str:

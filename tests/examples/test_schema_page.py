@@ -13,7 +13,8 @@ def blocks(language):
 
 
 def test_the_examples_are_schemas():
-    first, private, second = map(ss.Schema.parse, blocks("toml"))
+    first, about, private, second = map(ss.Schema.parse, blocks("toml"))
+    assert about.facts()["about"]["published"] == "2025-01-31"
     found = {}
     (code,) = blocks("python")
     exec(code, found)  # noqa: S102

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,7 +34,8 @@ def test_help_teaches():
     assert "year=*/*.parquet" in run("release", "--help").output
 
 
-def test_the_way_from_a_file_to_a_release(csv_file, schema_file, tmp_path):
+def test_the_way_from_a_file_to_a_release(csv_file, schema_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
     draft = run("schema", csv_file)
     assert draft.exit_code == 0
     assert '[columns."age"]' in draft.output
@@ -46,7 +48,10 @@ def test_the_way_from_a_file_to_a_release(csv_file, schema_file, tmp_path):
     assert "No data was read" in planned.output.replace("\n", " ")
     made = run("release", csv_file, "--schema", schema_file, "--epsilon", 1, "-o", tmp_path / "out", "--csv")
     assert made.exit_code == 0, said(made)
-    assert "differentially private with epsilon = 1" in made.output.replace("\n", " ")
+    told = made.output.splitlines()
+    assert len(told) == 4, made.output
+    assert told[0] == f"Open {tmp_path / 'out' / 'report.html'} in a browser: what this release tells, and what not."
+    assert told[2].startswith("Spent epsilon = 1 for one row on 4 measurements;")
     assert ss.load(tmp_path / "out").to_arrow().num_rows == 400
 
 
@@ -193,3 +198,36 @@ def test_ctrl_c_leaves_nothing(schema_file, tmp_path):
     assert "Traceback" not in complaint or "Exception ignored" in complaint
     assert not list(tmp_path.glob(".out*"))
     assert not (tmp_path / "out").exists()
+
+
+def test_help_has_the_order_of_work_and_completion():
+    shown = run("--help").output
+    names = ["demo", "schema", "plan", "release", "answer", "verify", "attack", "ledger", "federated", "audit", "paper"]
+    places = [re.search(rf"^\W*{name} ", shown, re.MULTILINE).start() for name in names]
+    assert places == sorted(places)
+    assert "--install-completion" in shown
+    assert "130 interrupted" in shown
+
+
+def test_a_pure_plan_shows_what_a_delta_would_give(schema_file):
+    arguments = ["plan", "-s", schema_file, "-n", 3000, "-e", 1]
+    assert "with delta" in run(*arguments).output
+    assert "with delta" not in run(*arguments, "--delta", 1e-6).output
+    beside = json.loads(run(*arguments, "--json").output)["with_delta"]
+    delta = json.loads(run(*arguments, "--delta", 1e-6, "--json").output)
+    assert beside == {"delta": 1e-6, "expected_errors": delta["expected_errors"]}
+    assert "with_delta" not in delta
+    assert "with delta" not in run(*arguments, "--method", "paper").output
+
+
+def test_commands_that_write_have_json(csv_file, schema_file, tmp_path):
+    release = json.loads(run("release", csv_file, "-s", schema_file, "-e", 1, "-o", tmp_path / "out", "--json").output)
+    assert release["page"] == str(tmp_path / "out" / "report.html")
+    drawn = json.loads(run("sample", tmp_path / "out", "-n", 5, "-o", tmp_path / "more.csv", "--json").output)
+    assert (drawn["wrote"], drawn["rows"]) == (str(tmp_path / "more.csv"), 5)
+    page = json.loads(run("report", tmp_path / "out", "-o", tmp_path / "page.html", "--json").output)
+    assert page == {"wrote": str(tmp_path / "page.html"), "for_release": True}
+    draft = json.loads(run("schema", csv_file, "--json").output)
+    assert "[columns." in draft["schema"]
+    total = json.loads(run("ledger", "set", tmp_path / "all.ledger", "-e", 2, "--json").output)
+    assert total["total"]["epsilon"] == 2

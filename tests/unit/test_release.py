@@ -148,6 +148,7 @@ def test_what_is_written_is_what_is_read(release, tmp_path):
     release.write(tmp_path / "out", csv=True)
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         "synthetic.parquet", "synthetic.csv", "moments.json", "receipt.json", "report.html",
+        "README.md", "codebook.csv", "datapackage.json", "croissant.json", "dcat.jsonld",
     }  # fmt: skip
     again = ss.load(tmp_path / "out")
     assert again.to_arrow().equals(release.to_arrow())

@@ -33,7 +33,7 @@ def made(levels, name="kind"):
 
 @pytest.mark.parametrize("release", [made([FORMULA, "b"]), made(["a", "b"], name="=name")])
 def test_it_is_said_and_the_values_stay(release, tmp_path):
-    with pytest.warns(UserWarning, match="takes text in synthetic.csv for formulas"):
+    with pytest.warns(UserWarning, match="takes text in synthetic.csv or codebook.csv for formulas"):
         release.write(tmp_path / "out", csv=True)
     read = pa.csv.read_csv(tmp_path / "out" / "synthetic.csv")
     assert read.to_pylist() == release.to_arrow().to_pylist()
@@ -46,7 +46,16 @@ def test_nothing_is_said_of_numbers_and_signs(csv, tmp_path):
 
 
 def test_without_a_csv_nothing_is_said(tmp_path):
-    made([FORMULA, "b"]).write(tmp_path / "out")
+    made([FORMULA, "b"]).write(tmp_path / "out", csv=False)
+    assert not list((tmp_path / "out").glob("*.csv"))
+
+
+def test_the_codebook_is_said_too_and_the_readme_says_what_to_do(tmp_path):
+    schema = ss.Schema({"x": ss.Number(0, 1, description=FORMULA)})
+    release = ss.release(pa.table({"x": [0.5] * 60}), schema=schema, epsilon=5.0, seed=1)
+    with pytest.warns(UserWarning, match="or codebook.csv for formulas"):
+        release.write(tmp_path / "out")
+    assert "would take text in `x` for formulas" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_whole_numbers_as_levels_are_no_text():
@@ -71,4 +80,6 @@ def test_the_command_warns_in_one_line(tmp_path, monkeypatch):
     ]
     shown = CliRunner().invoke(app, [str(word) for word in command])
     assert shown.exit_code == 0
-    assert shown.stderr.startswith("Warning: A spreadsheet takes text in synthetic.csv for formulas (column 'kind').")
+    assert shown.stderr.startswith(
+        "Warning: A spreadsheet takes text in synthetic.csv or codebook.csv for formulas (column 'kind')."
+    )

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -202,6 +203,55 @@ def test_progress_takes_no_name_for_markup(monkeypatch):
     with progress_bar(quiet=False) as told:
         told("the bounds of column 'a[/x][red]b', round 1 of 2", 1, 2)
     assert "'a[/x][red]b'" in shown.getvalue()
+
+
+@pytest.mark.parametrize("width", [30, 40, 80, 200])
+def test_there_is_a_bar_at_every_width(monkeypatch, width):
+    shown = io.StringIO()
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stderr", shown)
+    with progress_bar(quiet=False) as told:
+        told("measuring 4 of 5", 1, 2)
+        told("drawing rows", 0, None)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown.getvalue()).splitlines()
+    assert max(map(len, lines)) <= width
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.getvalue())
+    first = next(line for line in text.splitlines() if "50%" in line)
+    assert "measuring 4 of 5" in first
+    assert "\u2501" in first
+    assert "[" not in first
+
+
+def test_every_phase_of_a_release_is_told(csv_file, schema_file):
+    told = []
+    schema = ss.Schema.load(schema_file)
+    made = ss.release(csv_file, schema=schema, epsilon=1.0, seed=1, progress=lambda *phase: told.append(phase))
+    count = len(made.moments)
+    names = list(dict.fromkeys(name for name, _, _ in told))
+    assert names[-1] == "drawing rows"
+    assert [name for name in names if name.startswith("fitting")] == [
+        f"fitting {k} of {count}" for k in range(1, count + 1)
+    ]
+    assert "measuring 1 of" in names[0]
+    assert all(len(name) <= 22 for name in names)
+    # What has begun ends: no bar is left moving.
+    assert all(done == total for done, total in {name: (done, total) for name, done, total in told}.values())
+
+
+def test_a_program_can_ask_for_the_bar(csv_file, schema_file, monkeypatch):
+    shown = io.StringIO()
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setattr("sys.stderr", shown)
+    ss.release(csv_file, schema=ss.Schema.load(schema_file), epsilon=1.0, progress=True)
+    assert "drawing rows" in shown.getvalue()
+    assert "\x1b[?25h" in shown.getvalue()
+
+
+@pytest.mark.parametrize("progress", [True, False, None])
+def test_nothing_is_drawn_where_nobody_watches(csv_file, schema_file, capsys, progress):
+    ss.release(csv_file, schema=ss.Schema.load(schema_file), epsilon=1.0, progress=progress)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("word", STRANGE.values(), ids=STRANGE)

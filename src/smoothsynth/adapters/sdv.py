@@ -35,8 +35,8 @@ import numpy as np
 from smoothsynth.adapters import frames
 from smoothsynth.adapters.frames import draw
 from smoothsynth.errors import ReleaseError, SchemaError
-from smoothsynth.pipeline.load import load
-from smoothsynth.pipeline.release import CSV_FILE, MOMENTS_FILE, RECEIPT_FILE, REPORT_FILE, ROWS_FILE
+from smoothsynth.pipeline.load import KNOWN, load
+from smoothsynth.pipeline.release import RECEIPT_FILE
 from smoothsynth.pipeline.run import release
 from smoothsynth.schema import WHY_PUBLIC, Boolean, Category, Date, Datetime, Integer, Number, Schema
 from smoothsynth.schema.texts import text_of
@@ -308,7 +308,7 @@ def _check(form: str) -> None:
 
 
 _DATES_FILE = "dates.json"
-_FILES = {ROWS_FILE, MOMENTS_FILE, RECEIPT_FILE, CSV_FILE, REPORT_FILE, _DATES_FILE}
+_FILES = KNOWN | {RECEIPT_FILE, _DATES_FILE}
 _MOST_BYTES = 2**32
 
 
@@ -392,7 +392,7 @@ class SmoothSynthesizer:
         try:
             with tempfile.TemporaryDirectory(dir=target.resolve().parent, prefix=".saving.") as place:
                 folder, packed = Path(place) / "release", Path(place) / "packed"
-                made.write(folder)
+                made.write(folder, csv=False)
                 (folder / _DATES_FILE).write_text(json.dumps(self._written), encoding="utf-8")
                 with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
                     for part in sorted(folder.iterdir()):

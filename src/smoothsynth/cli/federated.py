@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from smoothsynth.errors import FederatedError
-from smoothsynth.pipeline.terminal import in_words, progress_bar, say
+from smoothsynth.pipeline.terminal import in_words, progress_bar, say, say_json, say_released
 
 if TYPE_CHECKING:
     from smoothsynth.federated import Site
@@ -34,6 +34,10 @@ EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The priva
 DeltaOption = Annotated[float, typer.Option(help="0 for pure epsilon, or at most 1/(100 rows): 1e-6 for 10,000 rows.")]
 SeedOption = Annotated[Optional[int], typer.Option(help="Seeds the drawing of rows, never the noise.")]
 MemoryOption = Annotated[Optional[str], typer.Option(help="How much memory reading and summing may take.")]
+CsvOption = Annotated[
+    bool, typer.Option("--csv/--no-csv", help="Also write the rows and their codebook as CSV, for R and spreadsheets.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 StudyArgument = Annotated[Path, typer.Argument(help="The folder of the study.")]
 
@@ -165,7 +169,7 @@ def add(
     ledger: Annotated[
         Optional[Path], typer.Option(help="A ledger of your own: the whole study is recorded there with round 1.")
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Also write synthetic.csv.")] = False,
+    csv: CsvOption = True,
     quiet: QuietOption = False,
 ) -> None:
     """Coordinator: add the sealed answers of all sites, draw noise once, and write the next request or the release.
@@ -195,20 +199,23 @@ def add(
     if isinstance(made, Path):
         say(f"Round {state.round} of {state.rounds} is released. Send {made} to every site.")
     else:
-        say(f"Wrote {output}: {made.receipt.synthetic_rows:,} synthetic rows.")
-        say(made.receipt.promise())
+        say_released(made.receipt, output or Path())
 
 
 @federated.command()
 @in_words
-def status(folder: StudyArgument) -> None:
+def status(folder: StudyArgument, as_json: JsonOption = False) -> None:
     """Say where a study stands: its sites, its budget, and what it waits for.
 
     Example:  **smoothsynth federated status study**
     """
     from smoothsynth import federated as verbs
 
-    say(str(verbs.status(folder)))
+    found = verbs.status(folder)
+    if as_json:
+        say_json({"round": found.round, "rounds": found.rounds, "in_words": str(found)})
+    else:
+        say(str(found))
 
 
 def _sites(options: list[str]) -> dict[str, Site]:
@@ -251,8 +258,9 @@ def update(
     seed: Annotated[Optional[int], typer.Option(help="Seeds the drawing of rows, never the noise.")] = None,
     memory: Annotated[Optional[str], typer.Option(help="How much memory reading and summing may take.")] = None,
     cost_only: Annotated[bool, typer.Option("--cost", help="Say what it would cost, and stop.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Also write synthetic.csv.")] = False,
+    csv: CsvOption = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Release the rows so far and new ones, without reading the old ones again.
 
@@ -268,12 +276,16 @@ def update(
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "key": key, "ledger": ledger}
     budget["rows_per_person"] = rows_per_person
     if cost_only:
-        say(str(update_cost(store, **budget)))
+        cost = update_cost(store, **budget)
+        if as_json:
+            say_json({"cost": str(cost)})
+        else:
+            say(str(cost))
         return
     if output is None:
         raise FederatedError("Name the release folder to write with -o (or say --cost to see only what it would cost).")
     with write_whole(output) as place:
-        with progress_bar(quiet=quiet) as progress:
+        with progress_bar(quiet=quiet or as_json) as progress:
             made = make_update(
                 store,
                 None if not data else data[0] if len(data) == 1 else data,
@@ -283,9 +295,8 @@ def update(
                 synthetic_rows=size,
                 memory=memory,
                 progress=progress,
-                cost=None if quiet else lambda cost: say(str(cost)),
+                cost=None if quiet or as_json else lambda cost: say(str(cost)),
             )
         made.write_files(place, csv=csv)
-    if not quiet:
-        say(f"Wrote {output}: {made.receipt.synthetic_rows:,} synthetic rows.")
-        say(made.receipt.promise())
+    if as_json or not quiet:
+        say_released(made.receipt, output, as_json=as_json)

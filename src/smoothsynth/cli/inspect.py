@@ -224,6 +224,7 @@ def report(
         typer.Option(help="The private table: makes the owner's page, which compares and is NOT FOR RELEASE."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Draw the page of a release again, or the owner's page that compares it with the private rows.
 
@@ -255,7 +256,11 @@ def report(
             questions=[on_columns(question) for question in said.questions],
         )
     _write(output, render(said, comparison), mode=0o644 if comparison is None else 0o600)
-    say(f"Wrote {output}." if comparison is None else f"Wrote {output}. It is NOT FOR RELEASE.")
+    private = "" if comparison is None else " It is NOT FOR RELEASE."
+    if as_json:
+        say_json({"wrote": str(output), "for_release": comparison is None})
+    else:
+        say(f"Wrote {output}.{private}")
 
 
 @in_words
@@ -331,6 +336,7 @@ def sample(
     ] = None,
     seed: Annotated[Optional[int], typer.Option(help="Draws the same rows again.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Draw more rows from the model of a release, or complete given ones, at no cost.
 
@@ -354,7 +360,10 @@ def sample(
     frame = None if given is None else read_given(given, release.schema)
     drawn = release.sample(rows, given=frame, seed=seed)
     _put(output, lambda place: writers[output.suffix](drawn, place), mode=0o644)
-    say(f"Wrote {output}: {drawn.num_rows:,} rows x {drawn.num_columns} columns.")
+    if as_json:
+        say_json({"wrote": str(output), "rows": drawn.num_rows, "columns": drawn.num_columns})
+    else:
+        say(f"Wrote {output}: {drawn.num_rows:,} rows x {drawn.num_columns} columns.")
 
 
 def _check_place(output: Path, folder: Path, *, force: bool) -> None:

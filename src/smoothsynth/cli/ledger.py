@@ -45,6 +45,7 @@ def set_total(
         ),
     ] = None,
     raised: Annotated[bool, typer.Option("--raise", help="Raise the total of an existing ledger.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
     """Make the ledger of a data set, or raise its total.
 
@@ -74,7 +75,10 @@ def set_total(
             rows_per_person=1 if rows_per_person is None else rows_per_person,
             pure_epsilon=pure_epsilon or 0.0,
         )
-    say(f"{file}: the total is epsilon = {epsilon:g}, delta = {delta:g}.")
+    if as_json:
+        say_json(LedgerFile(file).read().as_dict())
+    else:
+        say(f"{file}: the total is epsilon = {epsilon:g}, delta = {delta:g}.")
 
 
 @ledger.command("show")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from smoothsynth._files import why_not_new, write_whole
 from smoothsynth._runtime import VERSION
@@ -15,21 +16,45 @@ from smoothsynth.cli.federated import federated, update
 from smoothsynth.cli.inspect import answer, attack, audit, report, sample, sql, verify
 from smoothsynth.cli.ledger import ledger as ledger_commands
 from smoothsynth.errors import ReleaseError, SchemaError
-from smoothsynth.pipeline.terminal import EXIT_CODES, in_words, never_fail_to_encode, progress_bar, say, say_json, show
+from smoothsynth.pipeline.terminal import (
+    EXIT_CODES,
+    in_words,
+    never_fail_to_encode,
+    progress_bar,
+    say,
+    say_json,
+    say_released,
+    show,
+)
 
 if TYPE_CHECKING:
     from smoothsynth.methods.options import Method
-    from smoothsynth.pipeline.release import Release
+
+
+# The order of work; what is not named here comes after it.
+_ORDER = (
+    "demo", "schema", "check", "plan", "release", "answer", "verify", "report", "sql", "sample", "attack", "ledger", "update",
+    "federated", "audit", "paper",
+)  # fmt: skip
+
+
+class InOrder(TyperGroup):
+    """Commands in the order in which they are needed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands in order."""
+        places = {name: place for place, name in enumerate(_ORDER)}
+        return sorted(self.commands, key=lambda name: places.get(name, len(places)))
 
 
 app = typer.Typer(
-    add_completion=False,
+    cls=InOrder,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="Publish a synthetic table with a differential-privacy guarantee, such that every smooth question "
     "(means, kernel averages, regression scores) has nearly the same answer on it.\n\n"
-    "Start with **smoothsynth demo**; for your own table: **schema**, then **plan**, then **release**.",
+    "Start with **smoothsynth demo**; for your own table: **schema**, then **plan**, then **release**, then **answer**.",
     epilog=EXIT_CODES,
 )
 
@@ -109,6 +134,9 @@ SchedulerOption = Annotated[
     str | None, typer.Option(help="With --engine dask: the scheduler, such as tcp://host:8786.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+CsvOption = Annotated[
+    bool, typer.Option("--csv/--no-csv", help="Also write the rows and their codebook as CSV, for R and spreadsheets.")
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing release in that folder.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 
@@ -137,6 +165,7 @@ def schema(
         str | None, typer.Option(help="The names of the columns, such as a,b,c, if the first line of a CSV has none.")
     ] = None,
     force: ForceOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Draft a schema file: names and types from the file, bounds left for you to fill in.
 
@@ -150,10 +179,14 @@ def schema(
     if output is not None and not force and (problem := why_not_new(output)):
         raise SchemaError(problem + (" Or replace it with --force." if output.is_file() else ""))
     text = draft_schema(data, names=None if names is None else [name.strip() for name in names.split(",")])
+    if output is not None:
+        _write_new(output, text, force=force)
+    if as_json:
+        say_json({"schema": text, "wrote": None if output is None else str(output)})
+        return
     if output is None:
         say(text, nl=False)
         return
-    _write_new(output, text, force=force)
     say(f"Wrote {output}. Fill in the bounds, then run: smoothsynth plan --schema {output} --rows N --epsilon 1")
 
 
@@ -185,7 +218,7 @@ def plan(
 
     Example:  **smoothsynth plan --schema schema.toml --rows 20000 --epsilon 1 --target-error 0.01**
     """
-    from smoothsynth.pipeline.forecast import needed_epsilon, needed_rows, plan_view
+    from smoothsynth.pipeline.forecast import needed_epsilon, needed_rows, plan_view, with_delta
     from smoothsynth.pipeline.plan import plan as make_plan
     from smoothsynth.schema import Schema
 
@@ -214,7 +247,7 @@ def plan(
             "rows": needed_rows(described, target_error, epsilon=epsilon, **choices),
         }
     if as_json:
-        say_json({**made.as_dict(), **({"needed": needed} if needed else {})})
+        say_json({**made.as_dict(), **with_delta(made), **({"needed": needed} if needed else {})})
         return
     show(plan_view(made))
     if needed:
@@ -267,7 +300,7 @@ def release(
         Path | None,
         typer.Option(help="A *public* table of the same columns, or an earlier release folder, to begin with."),
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Also write synthetic.csv.")] = False,
+    csv: CsvOption = True,
     force: ForceOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -318,7 +351,8 @@ def release(
                 prior=prior,
             )
         made.write_files(folder, csv=csv)
-    _report(made, output, quiet=quiet, as_json=as_json)
+    if as_json or not quiet:
+        say_released(made.receipt, output, as_json=as_json)
 
 
 @app.command()
@@ -352,21 +386,6 @@ def _method(name: str, **flags: Any) -> Method:
     from smoothsynth.methods.options import method_with
 
     return method_with(name, {option: value for option, value in flags.items() if value is not None})
-
-
-def _report(made: Release, output: Path, *, quiet: bool, as_json: bool) -> None:
-    receipt = made.receipt
-    if as_json:
-        say_json({"folder": str(output), **receipt.as_dict()})
-        return
-    if quiet:
-        return
-    show(
-        f"Wrote {output}: {receipt.synthetic_rows:,} synthetic rows x {len(receipt.schema.names)} columns.",
-        receipt.promise(),
-        *(f"  - {receipt.in_words(charge)}" for charge in receipt.charges),
-        f"Fit: {receipt.outcome}",
-    )
 
 
 def _write_new(path: Path, text: str, *, force: bool) -> None:

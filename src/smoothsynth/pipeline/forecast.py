@@ -19,6 +19,7 @@ import numpy as np
 
 from smoothsynth.accounting.charges import MOST_DELTA, exceeding_probability
 from smoothsynth.errors import PlanError, one_line
+from smoothsynth.methods.adaptive import Adaptive
 from smoothsynth.model.model import empty_model
 from smoothsynth.pipeline.plan import Forecast, Plan, plan
 from smoothsynth.pipeline.terminal import as_text
@@ -79,6 +80,27 @@ def _looked_at(plan: Plan) -> list[Measurement]:
     return [replace(m, transformation=model.proposed(m, plan.rows)) for m in measurements]
 
 
+# A delta that a plan under pure epsilon is compared with, where the number of rows allows it.
+_USUAL_DELTA = 1e-6
+
+
+def with_delta(made: Plan) -> dict[str, Any]:
+    """Return the expected errors of a plan under pure epsilon if it had a small delta; nothing where that is no choice."""
+    if made.budget.delta or made.discovery is not None or not isinstance(made.method, Adaptive) or made.method.noise:
+        return {}
+    delta = min(_USUAL_DELTA, MOST_DELTA / made.rows)
+    other = plan(
+        made.schema,
+        made.rows,
+        epsilon=made.budget.epsilon,
+        delta=delta,
+        method=made.method,
+        synthetic_rows=made.synthetic_rows,
+        rows_per_person=made.rows_per_person,
+    )
+    return {"with_delta": {"delta": delta, "expected_errors": [f.as_dict() for f in other.forecast()]}}
+
+
 NO_DEPENDENCE = (
     "No dependence between columns will be measured at this budget and number of rows: in the synthetic table columns are "
     "independent of each other. A delta, a larger epsilon or more rows would change that."
@@ -97,8 +119,8 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
 
     measured = Table(title="What is measured", title_justify="left")
     # What is measured is told in words and takes the room that is left, also where there are only 80 columns.
-    measured.add_column("moments")
-    for heading, most in (("features", None), ("mechanism", 9), ("noise (sd)", 10), ("cost", 12)):
+    measured.add_column("statistics")
+    for heading, most in (("numbers", None), ("mechanism", 9), ("noise (sd)", 10), ("cost", 12)):
         measured.add_column(heading, justify="right", max_width=most)
     for found in () if plan.discovery is None else plan.discovery.charges:
         rows = f"{found.deviation / (1 if found.delta else FULL_WEIGHT):,.0f} rows"
@@ -119,22 +141,13 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         noise = charge.deviation / (plan.rows * FULL_WEIGHT)
         for _ in range(plan.design.subspace.iterations):
             measured.add_row(charge.purpose, f"{charge.coordinates:,}", charge.mechanism, f"{noise:.4f}", cost)
-    errors = Table(title="Expected error of typical questions", title_justify="left")
-    errors.add_column("question (the mean over rows of ...)")
-    errors.add_column("from noise (sd)", justify="right")
-    errors.add_column("unseen spread (sd)", justify="right")
-    for f in plan.forecast():
-        errors.add_row(f.query, f"{f.noise:.4f}", f"{f.unseen:.4f}")
     delta = f", delta {plan.budget.delta:g}" if plan.budget.delta else " (pure)"
     unit = "rows" if plan.schema.person is None else "persons"
     head = (
         f"Plan: {plan.rows:,} {unit} x {len(plan.schema.names)} columns, epsilon {plan.budget.epsilon:g}{delta}, "
         f"protecting {protected(plan)}."
     )
-    tail = (
-        f"Rows: {plan.design.candidate_count:,} {plan.design.candidates} candidates, {plan.design.fit} weights, "
-        f"{plan.synthetic_rows:,} synthetic rows. Method: {plan.method_text}. No data was read."
-    )
+    tail = f"{_rows_note(plan)} Method: {plan.method_text}. No data was read."
     notes = [] if plan.discovery is None else ["", *plan.discovery.sentences(plan.rows)]
     if plan.budget.delta:
         notes += ["", _delta_note(plan)]
@@ -147,7 +160,40 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     if plan.schema.weight is not None:
         notes += ["", _weight_note(plan.schema.weight)]
     known = [one_line(f"Constraint: {text}") for text in plan.schema.constraints]
-    return Group(head, *known, "", measured, *notes, "", errors, "", tail)
+    return Group(head, *known, "", measured, *notes, "", _errors(plan), "", _ERRORS_NOTE, "", tail)
+
+
+_ERRORS_NOTE = (
+    "Standard error: of the estimate, from noise alone. Residual sd: of a row, what is left of the question after a "
+    "regression on all that is measured. Both are computed for rows that are spread evenly between the bounds."
+)
+
+
+def _errors(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    """Return the expected errors as a table, under pure epsilon with those that a delta would give."""
+    from rich.table import Table
+
+    other = with_delta(plan).get("with_delta")
+    errors = Table(title="Expected errors of typical questions", title_justify="left")
+    errors.add_column("the mean over rows of ...")
+    headings = ["standard error", *([f"with delta {other['delta']:.0e}"] if other else []), "residual sd"]
+    for heading in headings:
+        errors.add_column(heading, justify="right", max_width=14)
+    for place, f in enumerate(plan.forecast()):
+        beside = [f"{other['expected_errors'][place]['noise']:.4f}"] if other else []
+        errors.add_row(f.query, f"{f.noise:.4f}", *beside, f"{f.unseen:.4f}")
+    return errors
+
+
+def _rows_note(plan: Plan) -> str:
+    """Say where the synthetic rows come from."""
+    if plan.modelled:
+        return f"{plan.synthetic_rows:,} synthetic rows are drawn from a model that is fitted to the noisy statistics."
+    design = plan.design
+    return (
+        f"{plan.synthetic_rows:,} synthetic rows are drawn from {design.candidate_count:,} {design.candidates} candidates, "
+        f"weighed by {design.fit}."
+    )
 
 
 def protected(plan: Plan) -> str:

@@ -21,6 +21,7 @@ from smoothsynth.fit.result import is_outcome
 from smoothsynth.methods.layout import CANDIDATES, FITS, LEAST_SQUARES, purpose_of
 from smoothsynth.methods.options import METHODS
 from smoothsynth.pipeline.documents import CHARGE, MOST_CHARGES, plain_file, read_measured, read_receipt
+from smoothsynth.pipeline.metadata import METADATA_FILES
 from smoothsynth.pipeline.release import (
     CSV_FILE,
     MOMENTS_FILE,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 
 NEEDED = {ROWS_FILE, MOMENTS_FILE}
-KNOWN = NEEDED | {CSV_FILE, REPORT_FILE, PRIOR_FILE}
+KNOWN = NEEDED | METADATA_FILES | {CSV_FILE, REPORT_FILE, PRIOR_FILE}
 # Versions of a source tree that is not installed have the second form.
 _PART = r"(0|[1-9]\d{0,3})"
 _SOFTWARE = re.compile(

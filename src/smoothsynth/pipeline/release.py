@@ -308,13 +308,13 @@ class Release:
 
         return sql(self, query)
 
-    def write(self, path: str | Path, *, csv: bool = False, force: bool = False) -> Path:
-        """Write the release folder, whole or not at all; an existing one only with `force`."""
+    def write(self, path: str | Path, *, csv: bool = True, force: bool = False) -> Path:
+        """Write the release folder, whole or not at all, with CSV files unless `csv=False`; an existing one with `force`."""
         with write_whole(path, force=force) as folder:
             self.write_files(folder, csv=csv)
         return Path(path)
 
-    def write_files(self, folder: Path, *, csv: bool = False) -> None:
+    def write_files(self, folder: Path, *, csv: bool = True) -> None:
         """Write the files of the release into a folder that `write_whole` prepared."""
         write_rows(self.table, folder / ROWS_FILE)
         if self.prior is not None:
@@ -327,6 +327,7 @@ class Release:
         )
         _write_json(folder / MOMENTS_FILE, measured)
         self._write_page(folder)
+        self._write_metadata(folder)
         hashes = {file.name: sha256(file) for file in sorted(folder.iterdir())}
         _write_json(folder / RECEIPT_FILE, {**self.receipt.as_dict(), "sha256": hashes})
 
@@ -335,9 +336,10 @@ class Release:
 
         if found := columns_with_formulas(self.schema):
             words = (
-                f"A spreadsheet takes text in {CSV_FILE} for formulas (column {', '.join(map(repr, found)):.200}). Values "
-                "are written as they are: levels must be read back as such. Before you publish the file, see whether they "
-                "belong there; whoever opens it in a spreadsheet has to import these columns as text."
+                f"A spreadsheet takes text in {CSV_FILE} or codebook.csv for formulas "
+                f"(column {', '.join(map(repr, found)):.200}). Values are written as they are: levels must be read back as "
+                "such. Before you publish the files, see whether they belong there; whoever opens them in a spreadsheet has "
+                "to import these columns as text."
             )
             warnings.warn(words, UserWarning, stacklevel=4)
 
@@ -349,6 +351,17 @@ class Release:
             warnings.warn(f"The page of the release could not be drawn: {error}", RuntimeWarning, stacklevel=2)
         else:
             _write_text(folder / REPORT_FILE, page)
+
+    def _write_metadata(self, folder: Path) -> None:
+        from smoothsynth.pipeline.metadata import metadata
+
+        try:
+            texts = metadata(self.receipt, folder, {file.name for file in folder.iterdir()})
+        except Exception as error:
+            warnings.warn(f"The release could not be described: {error}", RuntimeWarning, stacklevel=2)
+        else:
+            for name, text in texts.items():
+                _write_text(folder / name, text)
 
     def page(self, folder: Path) -> str:
         """Draw the page of the release whose rows and moments are in a folder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from smoothsynth.pipeline.given_rows import public_prior, unit_rows
 from smoothsynth.pipeline.plan import Plan, check_choices, plan, plan_found
 from smoothsynth.pipeline.release import Receipt, Release
 from smoothsynth.pipeline.rounds import Rounds
+from smoothsynth.pipeline.terminal import watched
 from smoothsynth.private.engines import open_engine, read_address
 from smoothsynth.private.measure import check_engine, discover, measure, measure_subspace
 from smoothsynth.private.sealed import Recalling
@@ -24,7 +26,7 @@ from smoothsynth.private.sites.store import Keeping, Kept, Owner, Store
 from smoothsynth.private.table import open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     import pyarrow
@@ -42,6 +44,10 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int | None], None]
 
 
+# The last phase of a release: fitting what is left to fit, and drawing rows.
+_DRAWING = "drawing rows"
+
+
 def release(
     data: Any,
     *,
@@ -50,7 +56,7 @@ def release(
     delta: float = 0.0,
     seed: int | None = None,
     method: str | Method = "auto",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     ledger: str | Path | None = None,
     label: str = "",
     engine: str | Engine | None = None,
@@ -71,7 +77,7 @@ def release(
     the size of the table (docs/scaling.md). `keep` names a file for the exact sums, sealed for the owner of `key`, to
     which `update` can add new rows later (docs/federated.md). `prior` is a *public* table with the same columns, such as last
     year's release: the model begins with its dependence and learns what differs; it is published with the release.
-    `method` and the other choices are those of `plan`.
+    `method` and the other choices are those of `plan`. `progress=True` shows a bar in a terminal or a notebook.
     """
     # Misuse surfaces first: nothing is spent on a release that cannot be made.
     check_seed(seed)
@@ -101,18 +107,19 @@ def release(
     upon = None if file is None else _reserve(planned, file, label)
     spending = Ledger(planned.budget, planned=planned.charges, upon=upon)
     found = None
-    if planned.discovery is not None:
-        found = discover(table, planned.discovery, engine=summing, ledger=spending, progress=progress)
-        planned = plan_found(planned, found.schema())
-        table = table.seen_as(planned.schema)
-        if upon is not None:
-            upon.plan_further(planned.charges[len(found.charges) :])
-    settings: dict[str, Any] = {"seed": seed, "progress": progress, "ledger": spending, "found": found, "prior": public}
-    recalling = Recalling(summing)
-    if owner is None:
-        return carry_out(planned, table, engine=recalling, **settings)
-    keeping = Keeping(recalling)
-    made = carry_out(planned, table, engine=keeping, **settings)
+    with watched(progress) as told:
+        if planned.discovery is not None:
+            found = discover(table, planned.discovery, engine=summing, ledger=spending, progress=told)
+            planned = plan_found(planned, found.schema())
+            table = table.seen_as(planned.schema)
+            if upon is not None:
+                upon.plan_further(planned.charges[len(found.charges) :])
+        settings: dict[str, Any] = {"seed": seed, "progress": told, "ledger": spending, "found": found, "prior": public}
+        recalling = Recalling(summing)
+        if owner is None:
+            return carry_out(planned, table, engine=recalling, **settings)
+        keeping = Keeping(recalling)
+        made = carry_out(planned, table, engine=keeping, **settings)
     owner.keep(_store(planned, made, keeping))
     return made
 
@@ -138,8 +145,11 @@ def carry_out(
     ledger = Ledger(planned.budget, planned=planned.charges) if ledger is None else ledger
     rounds = Rounds.planned(planned, earlier=earlier, prior=None if prior is None else unit_rows(prior, planned.schema))
     while (seen := rounds.next) is not None:
-        told = _told(progress, seen.purpose)
-        rounds = rounds.after(measure(table, seen, engine=engine, ledger=ledger, progress=told))
+        phase = f"{len(rounds.moments) + 1} of {len(rounds.measurements)}"
+        told = _told(progress, f"measuring {phase}")
+        noisy = measure(table, seen, engine=engine, ledger=ledger, progress=told)
+        with _at_work(progress, f"fitting {phase}"):
+            rounds = rounds.after(noisy)
     subspace = _subspace(planned, table, engine=engine, ledger=ledger, seed=seed)
     settings: dict[str, Any] = {
         "subspace": subspace,
@@ -163,11 +173,12 @@ def finish(
     prior: pyarrow.Table | None = None,
 ) -> Release:
     """Fit and draw rows once all is measured; costs nothing."""
-    if planned.modelled:
+    with _at_work(progress, _DRAWING):
         told = _told_fit(progress)
-        made = rows_of_model(planned.schema, rounds.model, planned.synthetic_rows, seed=seed, progress=told)
-    else:
-        made = _weighed(planned, rounds.moments, subspace, seed=seed, progress=_told_fit(progress))
+        if planned.modelled:
+            made = rows_of_model(planned.schema, rounds.model, planned.synthetic_rows, seed=seed, progress=told)
+        else:
+            made = _weighed(planned, rounds.moments, subspace, seed=seed, progress=told)
     return _release(planned, rounds, charges, subspace=subspace, made=made, seed=seed, found=found, prior=prior)
 
 
@@ -281,4 +292,14 @@ def _told_fit(progress: Progress | None) -> Callable[[int, int | None, str], Non
     if progress is None:
         return None
     report = progress
-    return lambda step, total, _text: report("fitting", step, total)
+    return lambda step, total, _text: report(_DRAWING, step, total)
+
+
+@contextmanager
+def _at_work(progress: Progress | None, name: str) -> Iterator[None]:
+    """Tell that a phase of unknown length has begun, and that it is over."""
+    if progress is not None:
+        progress(name, 0, None)
+    yield
+    if progress is not None:
+        progress(name, 1, 1)

@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import ReleaseError
+from smoothsynth.pipeline.metadata import METADATA_FILES
 from smoothsynth.pipeline.plan import MOST_COORDINATES
 from smoothsynth.pipeline.release import CSV_FILE, MOMENTS_FILE, PRIOR_FILE, REPORT_FILE, ROWS_FILE
 from smoothsynth.schema import Category
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from smoothsynth.schema import Schema
+    from smoothsynth.schema import Column, Schema
 
 
 _WRITER = re.compile(r"parquet-cpp-arrow version \d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
@@ -191,7 +192,8 @@ def _largest(schema: Schema, count: int) -> dict[str, int]:
     rows = {ROWS_FILE: count * sum(cells) + about, CSV_FILE: count * sum(cells) + sum(heads)}
     # Beside rows that fit into memory, their file does.
     bounded = {name: min(most + _MIB, memory()) for name, most in rows.items()}
-    return {REPORT_FILE: _MOST_PAGE, MOMENTS_FILE: MOST_MOMENTS, **bounded}
+    texts = dict.fromkeys(METADATA_FILES, _MOST_PAGE)
+    return {**texts, REPORT_FILE: _MOST_PAGE, MOMENTS_FILE: MOST_MOMENTS, **bounded}
 
 
 def _longest(column: object) -> int:
@@ -211,10 +213,11 @@ def is_formula(text: str) -> bool:
 
 
 def columns_with_formulas(schema: Schema) -> list[str]:
-    """Return the columns whose name, or one of whose levels, a spreadsheet takes for a formula."""
-    levels = {name: column.levels for name, column in schema.columns.items() if isinstance(column, Category)}
-    return [
-        name
-        for name in schema.names
-        if is_formula(name) or any(isinstance(level, str) and is_formula(level) for level in levels.get(name, ()))
-    ]
+    """Return the columns with a name, a level or another text that a spreadsheet takes for a formula."""
+    return [name for name, column in schema.columns.items() if any(map(is_formula, _texts(name, column)))]
+
+
+def _texts(name: str, column: Column) -> list[str]:
+    """Return all texts about a column in CSV files: its name and levels, and what the codebook says."""
+    levels = [level for level in column.levels if isinstance(level, str)] if isinstance(column, Category) else []
+    return [name, *levels, column.description or "", getattr(column, "unit", None) or ""]

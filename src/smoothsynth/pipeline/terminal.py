@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, ParamSpec
 from smoothsynth.errors import SmoothsynthError, one_line
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import TextIO
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.progress import TaskID
+
+    from smoothsynth.pipeline.release import Receipt
 
 
 def visible(text: str) -> str:
@@ -76,6 +79,7 @@ class _Visible:
 
 
 P = ParamSpec("P")
+Progress = Callable[[str, int, int | None], None]
 
 # 2 is typer's for a command line that it cannot read. A crash of Python gives 1 too: a refuted claim must not look like one.
 FAILED, REFUTED, INTERRUPTED = 1, 3, 130
@@ -127,33 +131,62 @@ def show(*renderables: RenderableType, width: int | None = None) -> None:
         put(renderable, out)
 
 
+def say_released(receipt: Receipt, folder: Path, *, as_json: bool = False) -> None:
+    """Say that a release was written: in four lines, the first of which names what to open."""
+    if as_json:
+        say_json({"folder": str(folder), "page": str(folder / "report.html"), **receipt.as_dict()})
+        return
+    spent, count, columns = receipt.spent, len(receipt.charges), len(receipt.schema.names)
+    delta = f", delta = {spent.delta:g}" if spent.delta else ""
+    measured = f"{count} measurement{'' if count == 1 else 's'}"
+    show(
+        f"Open {folder / 'report.html'} in a browser: what this release tells, and what not.",
+        f"Wrote {folder}: {receipt.synthetic_rows:,} synthetic rows x {columns} columns; README.md explains.",
+        f"Spent epsilon = {spent.epsilon:.6g}{delta} for {receipt.protects} on {measured}; a second run spends it again.",
+        receipt.outcome,
+    )
+
+
 def _say_warning(message: Warning | str, *_where: object, **__where: object) -> None:
     say(one_line(f"Warning: {message}"), err=True)
 
 
 @contextlib.contextmanager
-def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """Show progress on standard error while a release is made, if somebody watches."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
+    """Show progress on standard error while a release is made, if somebody watches: a terminal or a notebook.
 
-    watched = Console(stderr=True, markup=False, emoji=False)
-    if quiet or not watched.is_terminal:
+    A phase whose length is not known yet has a bar that moves; the bar takes the room that names and times leave.
+    """
+    from rich import progress as rich_progress
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    screen_ = Console(stderr=True, markup=False, emoji=False)
+    if quiet or not (screen_.is_terminal or screen_.is_jupyter):
         yield None
         return
     columns = (
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.completed:,}{task.fields[of]}"),
-        TimeRemainingColumn(),
+        BarColumn(bar_width=None),
+        TaskProgressColumn("{task.percentage:>3.0f}%", markup=False),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
     )
-    with Progress(*columns, console=watched, transient=True) as bar:
+    with rich_progress.Progress(*columns, console=screen_, transient=True, expand=True) as bar:
         tasks: dict[str, TaskID] = {}
 
         def report(name: str, done: int, total: int | None) -> None:
             if name not in tasks:
-                of = "" if total is None else f" of {total:,}"
-                tasks[name] = bar.add_task(name, total=total, of=of)
+                tasks[name] = bar.add_task(name, total=total)
             bar.update(tasks[name], completed=done, total=total)
 
         yield report
+
+
+@contextlib.contextmanager
+def watched(progress: Progress | bool | None) -> Iterator[Progress | None]:  # noqa: FBT001
+    """Yield what is told of progress: a bar for True, what was given, or nothing."""
+    if progress is not True:
+        yield progress or None
+        return
+    with progress_bar(quiet=False) as told:
+        yield told

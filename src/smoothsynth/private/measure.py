@@ -200,9 +200,10 @@ def discover(
         told = None if progress is None else _told(progress, "counting levels")
         for noisy in measure_levels(table, planned.levels, ledger=ledger, progress=told):
             found = found.after_levels(noisy)
-    for one in planned.rounds:
+    for number, one in enumerate(planned.rounds, start=1):
         search = found.search()
-        told = None if progress is None else _told(progress, one.purpose)
+        phase = f"finding bounds {number} of {len(planned.rounds)}"
+        told = None if progress is None else _told(progress, phase)
         seen = table.seen_as(search.schema)
         counted = measure(seen, search.measurement(one), engine=engine, ledger=ledger, progress=told)
         found = found.after_round(counted)

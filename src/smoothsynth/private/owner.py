@@ -118,7 +118,8 @@ _HEAD = """\
 # Where nobody knows a bound or the levels, write  lower = "private",  upper = "private"  or  levels = "private":  the release
 # finds them for a share of its budget (smoothsynth plan shows it; levels need a delta). Public ones cost nothing.
 #
-# Add  nullable = true  to a column in which missing cells mean something.
+# Add  nullable = true  to a column in which missing cells mean something. A  description  and, for numbers, a  unit  help
+# readers; a section  [about]  says what the table is: title, description, owner, licence, contact, url, published.
 #
 # If a person can have several rows, name the column with their ids in a line  person = "patient_id"  above all columns, and
 # delete its section: it is read, and never released.

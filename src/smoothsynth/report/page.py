@@ -30,7 +30,9 @@ import numpy as np
 from smoothsynth._runtime import VERSION
 from smoothsynth.accounting.charges import exceeding_probability
 from smoothsynth.answer.language import FUNCTIONS
+from smoothsynth.pipeline.readme import citation, title
 from smoothsynth.pipeline.release import as_script_data
+from smoothsynth.schema.about import read_about
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from smoothsynth.pipeline.release import Receipt
     from smoothsynth.report.contents import Contents
     from smoothsynth.report.questions import Question
+    from smoothsynth.schema.about import About
 
 
 MINUS = "\u2212"
@@ -128,13 +131,7 @@ def verify(contents: Contents) -> str:
         f'<tr><th scope="row">{escape(name)}</th><td class="hash">{escape(digest)}</td></tr>'
         for name, digest in sorted(contents.hashes.items())
     ]
-    rows_hash = next(iter(contents.hashes.values()), "")
-    delta = f", delta = {receipt.budget.delta:g}" if receipt.budget.delta else ""
-    cite = (
-        f"Synthetic table of {receipt.synthetic_rows:,} rows and {len(receipt.schema.names)} columns, differentially private "
-        f"with epsilon = {receipt.budget.epsilon:g}{delta}. Made with smoothsynth {receipt.version}. "
-        f"SHA-256 {rows_hash[:16]}…"
-    )
+    cite = citation(receipt, next(iter(contents.hashes.values()), ""))
     made = (
         f"Method: {receipt.method}. Candidates: {receipt.candidates}. Fit: {receipt.fit}. {receipt.outcome} "
         f"Software: smoothsynth {receipt.version}."
@@ -242,7 +239,9 @@ def _language() -> str:
 def _head(contents: Contents, *, owner: bool) -> dict[str, str]:
     receipt = contents.receipt
     epsilon, delta, columns = receipt.budget.epsilon, receipt.budget.delta, len(receipt.schema.names)
-    headline = f"A synthetic table of {receipt.synthetic_rows:,} rows and {count(columns, 'column')}"
+    sized = f"A synthetic table of {receipt.synthetic_rows:,} rows and {count(columns, 'column')}"
+    about = read_about(receipt.schema.about)
+    headline = title(receipt) if about.title else sized
     unit = "one row" if receipt.rows_per_person == 1 else f"one person ({receipt.rows_per_person} rows)"
     if receipt.schema.person is not None:
         unit = "one person with all rows"
@@ -263,14 +262,25 @@ def _head(contents: Contents, *, owner: bool) -> dict[str, str]:
         "banner": banner if owner else "",
         "overline": NOT_FOR_RELEASE if owner else "Differentially private release",
         "headline": escape(headline),
+        "about": _about(about),
         "lead": escape(
-            f"Made from {receipt.rows:,} private {receipt.unit}, so that averages of smooth functions come out nearly as "
-            f"they would on the private rows, while what anyone can learn about {unit} is bounded."
+            f"{f'{sized}, made' if about.title else 'Made'} from {receipt.rows:,} private {receipt.unit}, so that averages "
+            "of smooth functions come out nearly as they would on the private rows, while what anyone can learn about "
+            f"{unit} is bounded."
         ),
         "figures": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in figures),
         "promise": escape(receipt.promise()),
         "plain_words": escape(_plain_words(receipt, unit)),
     }
+
+
+def _about(about: About) -> str:
+    """Say what the table is and who publishes it, in the words of the schema."""
+    named = {"Owner": about.owner, "Licence": about.licence, "Contact": about.contact, "Published": about.published}
+    facts = " · ".join(f"{label}: {escape(text)}" for label, text in named.items() if text)
+    address = f'<a href="{escape(about.url)}" rel="noreferrer">{escape(about.url)}</a>' if about.url else ""
+    lines = (escape(about.description or ""), " · ".join(filter(None, (facts, address))))
+    return "".join(f"<p>{line}</p>" for line in lines if line)
 
 
 def _plain_words(receipt: Receipt, unit: str) -> str:

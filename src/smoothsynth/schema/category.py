@@ -52,6 +52,7 @@ class Category:
     other: Level | None = None
     nullable: bool = False
     parents: Any = None
+    description: str | None = None
     # Made when first asked for: the tiers, and the category of their nodes.
     _tiers: Hierarchy | None = field(default=None, init=False, repr=False, compare=False)
     _cube: Category | None = field(default=None, init=False, repr=False, compare=False)
@@ -59,6 +60,7 @@ class Category:
     kind = "category"
 
     def __post_init__(self) -> None:
+        valued.tidy_texts(self)
         if isinstance(self.levels, list):
             object.__setattr__(self, "levels", tuple(self.levels))
         if self.parents is not None:
@@ -103,7 +105,7 @@ class Category:
     def problem(self) -> str | None:
         """Say what is wrong with the levels, in words, or None."""
         found = self._open_problem() if isinstance(self.levels, str) else self._levels_problem()
-        return found or valued.flag_problem(self.nullable)
+        return found or valued.shared_problem(self)
 
     def _levels_problem(self) -> str | None:
         if not isinstance(self.levels, tuple) or not 2 <= len(self.levels) <= MOST_LEVELS:
@@ -138,7 +140,7 @@ class Category:
             found["parents"] = [list(tier) if isinstance(tier, tuple) else tier for tier in self.parents]
         if self.other is not None:
             found["other"] = self.other
-        return {**found, "nullable": True} if self.nullable else found
+        return {**found, **valued.shared_facts(self)}
 
     def codes(self, values: Any) -> NDArray[np.int16]:
         """Return the place of each cell among the levels in the cube, -1 for none."""

@@ -29,11 +29,13 @@ class Date:
     upper: Day = None
     _: KW_ONLY
     nullable: bool = False
+    description: str | None = None
 
     kind = "date"
     map = None
 
     def __post_init__(self) -> None:
+        valued.tidy_texts(self)
         object.__setattr__(self, "lower", _day(self.lower))
         object.__setattr__(self, "upper", _day(self.upper))
 
@@ -54,8 +56,8 @@ class Date:
 
     def problem(self) -> str | None:
         """Say what is wrong with the bounds, in words, or None."""
-        return _problem(self.lower, self.upper, datetime.date, "a day such as 2020-01-31") or valued.flag_problem(
-            self.nullable
+        return _problem(self.lower, self.upper, datetime.date, "a day such as 2020-01-31") or valued.shared_problem(
+            self
         )
 
     def facts(self) -> dict[str, Any]:
@@ -97,11 +99,13 @@ class Datetime:
     upper: Moment = None
     _: KW_ONLY
     nullable: bool = False
+    description: str | None = None
 
     kind = "datetime"
     map = None
 
     def __post_init__(self) -> None:
+        valued.tidy_texts(self)
         object.__setattr__(self, "lower", _moment(self.lower))
         object.__setattr__(self, "upper", _moment(self.upper))
 
@@ -123,7 +127,7 @@ class Datetime:
     def problem(self) -> str | None:
         """Say what is wrong with the bounds, in words, or None."""
         found = _problem(self.lower, self.upper, datetime.datetime, "a moment such as 2020-01-31T12:00:00")
-        return found or valued.flag_problem(self.nullable)
+        return found or valued.shared_problem(self)
 
     def facts(self) -> dict[str, Any]:
         """Return what a schema file says of this column."""

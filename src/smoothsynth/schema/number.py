@@ -40,10 +40,13 @@ class Number:
     quantiles: Sequence[float] | None = None
     nullable: bool = False
     scale: float | None = None
+    description: str | None = None
+    unit: str | None = None
 
     kind = "number"
 
     def __post_init__(self) -> None:
+        valued.tidy_texts(self)
         if isinstance(self.quantiles, list):
             object.__setattr__(self, "quantiles", tuple(self.quantiles))
 
@@ -72,7 +75,7 @@ class Number:
 
     def problem(self) -> str | None:
         """Say what is wrong with the facts, in words, or None."""
-        found = valued.bounds_problem(self.lower, self.upper) or valued.flag_problem(self.nullable)
+        found = valued.bounds_problem(self.lower, self.upper) or valued.shared_problem(self)
         if found:
             return found
         if valued.PRIVATE in (self.lower, self.upper):
@@ -128,8 +131,13 @@ class Integer:
     transform: str | None = None
     nullable: bool = False
     scale: float | None = None
+    description: str | None = None
+    unit: str | None = None
 
     kind = "integer"
+
+    def __post_init__(self) -> None:
+        valued.tidy_texts(self)
 
     @property
     def dimensions(self) -> int:
@@ -156,7 +164,7 @@ class Integer:
 
     def problem(self) -> str | None:
         """Say what is wrong with the facts, in words, or None."""
-        found = valued.bounds_problem(self.lower, self.upper) or valued.flag_problem(self.nullable)
+        found = valued.bounds_problem(self.lower, self.upper) or valued.shared_problem(self)
         if found:
             return found
         known = [b for b in (self.lower, self.upper) if isinstance(b, (int, float))]
@@ -205,11 +213,15 @@ class Boolean:
 
     _: KW_ONLY
     nullable: bool = False
+    description: str | None = None
 
     kind = "boolean"
     lower, upper = 0, 1
     bounds = (0.0, 1.0)
     map = None
+
+    def __post_init__(self) -> None:
+        valued.tidy_texts(self)
 
     @property
     def dimensions(self) -> int:
@@ -223,11 +235,11 @@ class Boolean:
 
     def problem(self) -> str | None:
         """Say what is wrong with the facts, in words, or None."""
-        return valued.flag_problem(self.nullable)
+        return valued.shared_problem(self)
 
     def facts(self) -> dict[str, Any]:
         """Return what a schema file says of this column."""
-        return {"type": self.kind, **({"nullable": True} if self.nullable else {})}
+        return {"type": self.kind, **valued.shared_facts(self)}
 
     def to_unit(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Map false to -1 and true to +1; what is neither counts as false, or, if nullable, goes to the centre."""

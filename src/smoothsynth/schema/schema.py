@@ -20,6 +20,7 @@ import numpy as np
 
 from smoothsynth.errors import SchemaError, one_line
 from smoothsynth.schema import encoding
+from smoothsynth.schema.about import NOTHING, About, read_about
 from smoothsynth.schema.category import Category, Intervals
 from smoothsynth.schema.consistency import read_edits
 from smoothsynth.schema.constraints import checked_texts, read_constraints
@@ -62,11 +63,11 @@ def read(document: object) -> dict[str, Column]:
     """Return the columns of {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
     if not isinstance(document, dict):
         raise SchemaError(f'A schema must be {{"columns": ...}}; it is a {type(document).__name__}.')
-    extra = sorted(map(repr, set(document) - {"columns", "constraints", "codes", "person", "weight"}))
+    extra = sorted(map(repr, set(document) - {"columns", "constraints", "codes", "person", "weight", "about"}))
     if extra:
         raise SchemaError(
             f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, above them constraints = [...], "
-            'person = NAME and weight = NAME, and a section [codes."a -> b"] for each constraint that needs one.'
+            'person = NAME and weight = NAME, a section [codes."a -> b"] for each constraint that needs one, and [about].'
         )
     columns = document.get("columns")
     if not isinstance(columns, dict) or not columns:
@@ -87,6 +88,7 @@ def write(
     columns: Mapping[str, Column],
     constraints: Sequence[str] = (),
     codes: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+    about: About = NOTHING,
     **named: str | None,
 ) -> str:
     """Return the text of a schema file; `named` are the columns with a role of their own, `person` and `weight`."""
@@ -94,6 +96,8 @@ def write(
     parts += [f"{role} = {_toml(name)}\n" for role, name in named.items() if name is not None]
     if constraints:
         parts.append(f"constraints = {_toml(list(constraints))}\n")
+    if about.facts():
+        parts.append("[about]\n" + "".join(f"{key} = {_toml(text)}\n" for key, text in about.facts().items()))
     for text, table in codes.items():
         lines = [f"{_toml(value)} = {_toml(code)}" for value, code in table.items()]
         parts.append(f"[codes.{_toml(text)}]\n" + "\n".join(lines) + "\n")
@@ -184,6 +188,7 @@ class Schema:
     `person` names one more column of the table, with the id of the person whose row it is. It is never released; with it
     the promise is about persons, each of whom counts once (docs/proofs/persons.md).
     `weight` names the column of survey weights, a column like others that answers can be weighted with.
+    `about` says in plain words what the table is: {"title": ..., "owner": ..., "licence": ...}; all of it is published.
     """
 
     columns: Mapping[str, Column]
@@ -191,6 +196,7 @@ class Schema:
     codes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     person: str | None = None
     weight: str | None = None
+    about: About | Mapping[str, Any] = NOTHING
     rules: Constraints | None = field(init=False, repr=False, compare=False, default=None)
     edits: Edits | None = field(init=False, repr=False, compare=False, default=None)
     _offsets: Mapping[str, slice] = field(init=False, repr=False, compare=False)
@@ -210,6 +216,7 @@ class Schema:
             check_person(self.person, self.columns)
         if self.weight is not None:
             check_weight(self.weight, self.columns)
+        object.__setattr__(self, "about", read_about(self.about))
         offsets, start = {}, 0
         for name, column in self.columns.items():
             offsets[name] = slice(start, start + column.dimensions)
@@ -228,7 +235,7 @@ class Schema:
 
     def __reduce__(self) -> tuple[Any, ...]:
         codes = {text: dict(table) for text, table in self.codes.items()}
-        return (Schema, (dict(self.columns), tuple(self.constraints), codes, self.person, self.weight))
+        return (Schema, (dict(self.columns), tuple(self.constraints), codes, self.person, self.weight, self.about))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -351,7 +358,13 @@ class Schema:
         """Build a schema from {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}, "constraints": [...]}."""
         columns = read(document)
         roles = {role: document.get(role) for role in ("person", "weight")}
-        return cls(columns, document.get("constraints", ()), document.get("codes", {}), **roles)
+        return cls(
+            columns,
+            document.get("constraints", ()),
+            document.get("codes", {}),
+            about=document.get("about", {}),
+            **roles,
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return the schema as plain values; the inverse of `from_facts`."""
@@ -360,11 +373,15 @@ class Schema:
         found |= {role: name for role, name in roles.items() if name is not None}
         if self.constraints:
             found["constraints"] = list(self.constraints)
+        if about := read_about(self.about).facts():
+            found["about"] = about
         return {**found, "codes": {text: dict(table) for text, table in self.codes.items()}} if self.codes else found
 
     def to_toml(self) -> str:
         """Write the schema as the text of a schema file."""
-        return write(self.columns, self.constraints, self.codes, person=self.person, weight=self.weight)
+        return write(
+            self.columns, self.constraints, self.codes, read_about(self.about), person=self.person, weight=self.weight
+        )
 
     def save(self, path: str | Path) -> None:
         """Write a schema file."""

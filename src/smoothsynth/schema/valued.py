@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from smoothsynth.errors import SchemaError
+from smoothsynth.schema.about import text_problem, tidy
 from smoothsynth.schema.cells import numbers_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # Written instead of a bound, or of the levels of a category, that a release shall find and pay for.
 PRIVATE = "private"
+# What a column is, in plain words.
+_TEXTS = ("description", "unit")
 # Powers of two between which numbers, whole numbers, days and seconds are looked for.
 POWERS = {"number": (-128, 128), "integer": (0, 53), "date": (0, 22), "datetime": (0, 38)}
 
@@ -57,9 +60,24 @@ def search_problem(lower: object, upper: object, kind: str) -> str | None:
     return None
 
 
-def flag_problem(nullable: object) -> str | None:
-    """Say what is wrong with `nullable`, or None."""
-    return None if isinstance(nullable, bool) else f"nullable must be true or false, not {shown(nullable)}"
+def shared_problem(column: Any) -> str | None:
+    """Say what is wrong with what every column has, `nullable` and its texts, or None."""
+    if not isinstance(column.nullable, bool):
+        return f"nullable must be true or false, not {shown(column.nullable)}"
+    return next(filter(None, (text_problem(name, getattr(column, name, None)) for name in _TEXTS)), None)
+
+
+def tidy_texts(column: Any) -> None:
+    """Give the texts of a column single spaces."""
+    for name in _TEXTS:
+        if getattr(column, name, None) is not None:
+            object.__setattr__(column, name, tidy(getattr(column, name)))
+
+
+def shared_facts(column: Any) -> dict[str, Any]:
+    """Return what a schema file says of what every column has: whether cells may be missing, and its texts."""
+    texts = {name: text for name in _TEXTS if (text := getattr(column, name, None)) is not None}
+    return {**({"nullable": True} if column.nullable else {}), **texts}
 
 
 def span(lower: object, upper: object) -> tuple[float, float]:
@@ -147,9 +165,7 @@ def facts(column: Valued, lower: object, upper: object) -> dict[str, Any]:
         option = getattr(column, name, None)
         if option is not None:
             found[name] = list(option) if isinstance(option, tuple) else option
-    if column.nullable:
-        found["nullable"] = True
-    return found
+    return {**found, **shared_facts(column)}
 
 
 def plain(values: Any, kind: str) -> NDArray[np.float64]:

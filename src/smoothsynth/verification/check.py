@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # A note says what could not be looked at; a warning is worth a question to the publisher; only a failure refutes.
 OUTCOMES = ("passed", "note", "warning", "failed")
 # Checks that compare whole files; a warning of theirs leaves room for something else.
-FILES = ("parquet", "csv", "page")
+FILES = ("parquet", "csv", "metadata", "page")
 
 
 @dataclass(frozen=True, slots=True)

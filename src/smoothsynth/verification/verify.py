@@ -27,7 +27,7 @@ from smoothsynth.verification.moments import (
     check_sensitivities,
 )
 from smoothsynth.verification.replay import check_replay
-from smoothsynth.verification.written import check_csv, check_page, check_parquet
+from smoothsynth.verification.written import check_csv, check_metadata, check_page, check_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,7 @@ _CHECKS: tuple[tuple[str, Callable[[Evidence], list[Check]], tuple[str, ...]], .
     ("constraints", check_constraints, ("rows",)),
     ("parquet", check_parquet, ("rows",)),
     ("csv", check_csv, ("rows",)),
+    ("metadata", check_metadata, ()),
     ("charges", check_charges, ("moments",)),
     ("sensitivities", check_sensitivities, ("moments",)),
     ("search", check_search, ("moments",)),

@@ -23,9 +23,11 @@ import numpy as np
 
 from smoothsynth._runtime import VERSION
 from smoothsynth.pipeline.documents import plain_file
+from smoothsynth.pipeline.metadata import METADATA_FILES, metadata
+from smoothsynth.pipeline.readme import README_FILE
 from smoothsynth.pipeline.release import CSV_FILE, REPORT_FILE, ROWS_FILE, as_script_data, sha256, write_csv, write_rows
 from smoothsynth.pipeline.stored_rows import written_by
-from smoothsynth.verification.check import Check
+from smoothsynth.verification.check import Check, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,6 +167,26 @@ def check_csv(evidence: Evidence) -> list[Check]:
         words = f"{CSV_FILE} holds the rows of {ROWS_FILE}, but not byte for byte as Arrow {_version()} writes them."
         return [Check("csv", "warning", words)]
     return [Check("csv", "failed", f"{CSV_FILE} is not what the rows of {ROWS_FILE} give.")]
+
+
+def check_metadata(evidence: Evidence) -> list[Check]:
+    """Write the files that describe the release again from the receipt; any difference is a failure."""
+    named = set(evidence.facts["sha256"])
+    if not named & METADATA_FILES:
+        return [Check("metadata", "note", f"There is no {README_FILE}, and no other file that describes this release.")]
+    if not evidence.stated.receipt.ours:
+        words = (
+            f"{README_FILE} and the catalogue files are of another version; this one ({VERSION}) cannot compare them."
+        )
+        return [Check("metadata", "warning", words)]
+    again = metadata(evidence.stated.receipt, evidence.folder, named - METADATA_FILES)
+    problems = [f"{name} must be there, beside the others." for name in sorted(set(again) - named)]
+    problems += [f"{name} must not be there." for name in sorted((named & METADATA_FILES) - set(again))]
+    for name in sorted(named & set(again)):
+        if plain_file(evidence.folder, name).read_bytes() != again[name].encode("utf-8"):
+            problems.append(f"{name} is not what the receipt gives.")
+    words = f"{', '.join(sorted(again))}, written again from the receipt, are the same byte for byte."
+    return verdict("metadata", problems, words)
 
 
 def _again(table: pyarrow.Table, write: Callable[[pyarrow.Table, Any], None]) -> Digest:
