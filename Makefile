@@ -6,7 +6,7 @@ DATA ?= ../shared/data
 export SMOOTHSYNTH_DATA ?= $(abspath $(DATA))
 
 .DEFAULT_GOAL := help
-.PHONY: help docs figures picture house demo browser java test slow lint types format audit bench faults clean
+.PHONY: help docs figures picture house demo browser java test slow lint types format audit bench faults dist smoke clean
 
 help: ## Show what can be done
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -84,6 +84,29 @@ endif
 
 faults: $(VENV)/.dev ## Kill, interrupt and starve hundreds of releases, and look at what is left (KILLS=300)
 	$(BIN)/python -m benchmarks faults --kills $(or $(KILLS),300)
+
+build/packaging/.tools: pyproject.toml
+	$(PYTHON) -m venv build/packaging
+	build/packaging/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	build/packaging/bin/python -m pip install --quiet --group dist
+	@touch $@
+
+dist: build/packaging/.tools ## Build the wheel and the source archive into dist/, and check them
+	rm -rf dist
+	build/packaging/bin/python -m build --outdir dist .
+	build/packaging/bin/python -m twine check --strict dist/*
+
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+# Every supported Python that is here: python3.10 and later, and those of pyenv.
+PYTHONS ?= $(foreach minor,10 11 12 13 14,$(firstword $(wildcard $(HOME)/.pyenv/versions/3.$(minor).*/bin/python3) \
+  $(shell command -v python3.$(minor))))
+
+smoke: dist ## Install the wheel alone into a new environment of each Python at hand, and try it
+	@for python in $(PYTHONS); do \
+	  place=build/smoke/$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])') && rm -rf $$place && \
+	  $$python -m venv $$place && $$place/bin/python -m pip install --quiet dist/*.whl && \
+	  $$place/bin/python -I tests/package/smoke.py $(VERSION) || exit 1; \
+	done
 
 clean: ## Remove what was built
 	rm -rf $(VENV) build dist demo-release .mypy_cache .ruff_cache .pytest_cache .hypothesis

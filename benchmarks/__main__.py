@@ -33,6 +33,7 @@ NAMES = {
     "learning": "accuracy.learning",
     "coverage": "coverage.intervals",
     "speed": "speed.summary",
+    "start": "speed.start",
     "moments": "speed.moments",
     "fit": "speed.fit",
     "engines": "speed.engines",

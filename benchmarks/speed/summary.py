@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
-import subprocess
-import sys
-import time
-from importlib.metadata import PackageNotFoundError, distribution
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.speed import fit, moments
+from benchmarks.speed import fit, moments, start
 
 
 def main() -> None:
@@ -23,12 +18,7 @@ def main() -> None:
     table = Table(title="Ratios within one run", title_justify="left")
     for heading in ("what", "figure", "target"):
         table.add_column(heading)
-    size = installed_megabytes()
-    rest = [
-        ("import smoothsynth", f"{import_seconds():.2f} s", "< 0.5 s"),
-        ("installed with the dependencies of the core", f"{size:.0f} MB", "< 600 MB"),
-    ]
-    for line in [*passes(given.gigabytes), *fits(), *rest]:
+    for line in [*passes(given.gigabytes), *fits(), *start.lines()]:
         table.add_row(*line)
     Console(width=150).print(table)
 
@@ -54,35 +44,3 @@ def fits() -> list[tuple[str, str, str]]:
         ("   difference of the optima", f"{program['optimum_difference']:.1e}", "0"),
         ("maximum entropy, R = 230, C = 10^4, against that LP", f"{entropy['times_faster']} times faster", ">= 1"),
     ]
-
-
-def installed_megabytes() -> float:
-    """Add up all files of smoothsynth's requirements, and theirs, without extras."""
-    waiting, seen, size = ["smoothsynth"], set(), 0
-    while waiting:
-        name = waiting.pop().lower().replace("_", "-")
-        try:
-            found = distribution(name)
-        except PackageNotFoundError:
-            continue
-        if name in seen:
-            continue
-        seen.add(name)
-        waiting += [re.split(r"[^A-Za-z0-9_.-]", r)[0] for r in found.requires or [] if "extra ==" not in r]
-        paths = (file.locate() for file in found.files or [])
-        size += sum(path.stat().st_size for path in paths if path.is_file())
-    return size / 1e6
-
-
-def import_seconds() -> float:
-    """Return the best of five fresh interpreters, less an empty one."""
-
-    def best(code: str) -> float:
-        times = []
-        for _ in range(5):
-            started = time.perf_counter()
-            subprocess.run([sys.executable, "-c", code], check=True)
-            times.append(time.perf_counter() - started)
-        return min(times)
-
-    return best("import smoothsynth") - best("pass")

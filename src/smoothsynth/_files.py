@@ -103,7 +103,7 @@ def _check_target(target: Path, *, force: bool) -> None:
     if not target.is_dir() or not any(target.iterdir()):
         return
     if not force:
-        raise ReleaseError(f"{target} exists already. Choose another folder, or replace it with --force.")
+        raise ReleaseError(f"{target} exists already. Choose another folder, or replace it with force=True (--force).")
     if not (target / "receipt.json").is_file():
         raise ReleaseError(f"{target} holds something that is not a release; it is not replaced, even by force.")
 

@@ -15,8 +15,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -59,6 +57,8 @@ def one_thread_if_small(size: int) -> contextlib.AbstractContextManager[None]:
 @cache
 def _controls() -> tuple[Callable[[], int], Callable[[int], Any]]:
     """Find the two functions in the OpenBLAS that comes inside numpy."""
+    import numpy as np
+
     home = Path(np.__file__).parent
     folders = (home.parent / "numpy.libs", home / ".dylibs", home / ".libs")
     for path in (p for folder in folders if folder.is_dir() for p in folder.glob("*openblas*")):

@@ -1,14 +1,18 @@
-"""Errors a caller may catch, and names made fit for their messages.
+"""Errors a caller may catch, names made fit for their messages, and arguments that nobody has.
 
 Every message says what must hold, what was found and what to do, and never quotes a value of the data.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+Made = TypeVar("Made")
 
 
 class SmoothsynthError(Exception):
@@ -50,6 +54,30 @@ class FederatedError(SmoothsynthError):
 def one_line(text: str) -> str:
     r"""Return text with every character that cannot be printed, ends of lines too, as \uXXXX: a name adds no line."""
     return "".join(c if c.isprintable() else "".join(_units(c)) for c in text)
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that points to the closest known name, to follow another; nothing if none is close."""
+    import difflib
+
+    return "".join(f". Did you mean {near!r}?" for near in difflib.get_close_matches(name, known, n=1))
+
+
+def arguments_in_words(kind: type[Made]) -> type[Made]:
+    """Let a dataclass refuse a mistyped argument with the name that may have been meant."""
+    make = kind.__init__
+    known = [field.name for field in fields(kind) if field.init]  # type: ignore[arg-type]
+
+    @functools.wraps(make)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        for name in given:
+            if name not in known:
+                hint = meant(name, known) or f". It takes {', '.join(known)}."
+                raise TypeError(f"{kind.__name__}() got an unexpected keyword argument {name!r}{hint}")
+        make(self, *args, **given)
+
+    kind.__init__ = checked  # type: ignore[method-assign]
+    return kind
 
 
 def _units(character: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ ROOT = Path(smoothsynth.__file__).parent
 
 # A module sees those on earlier lines, and its own folder. Modules on one line do not see each other.
 LAYERS = [
-    ["errors", "_runtime"],
+    ["errors", "_runtime", "_display"],
     ["_files", "schema", "accounting"],
     ["queries"],
     ["discovery", "methods", "fit"],
@@ -70,7 +70,8 @@ def test_the_house_is_small():
     modules = [path for path in SOURCES if path.name != "__init__.py"]
     # 150 before tables about people: attacks, given rows, priors, persons, rules over levels, many levels, weights.
     assert len(modules) <= 175
-    assert len(list(ROOT.glob("*.py"))) <= 4
+    # Four, and how objects of every room show themselves.
+    assert len(list(ROOT.glob("*.py"))) <= 5
     assert len(LAYERS) <= 10
     assert len(PRINTING) <= 3
     assert all(len(path.read_text(encoding="utf-8").splitlines()) <= 500 for path in SOURCES)
@@ -147,6 +148,8 @@ def test_only_its_engine_imports_the_library_of_a_cluster(library, engine):
         ("sklearn", {"adapters/scikit_learn.py"}),
         ("snsynth", {"adapters/smartnoise.py"}),
         ("narwhals", {"adapters/frames.py"}),
+        # The release only names the type of a figure.
+        ("matplotlib", {"report/plot.py", "pipeline/release.py"}),
         ("yaml", {"adapters/dpsynth.py"}),
         ("sdv", set()),
         ("dpsynth", set()),

@@ -13,7 +13,8 @@ from fractions import Fraction
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.errors import BudgetError, PlanError, SmoothsynthError
+from smoothsynth._display import page
+from smoothsynth.errors import BudgetError, PlanError, SmoothsynthError, arguments_in_words, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,6 +57,7 @@ MOST_DELTA = 0.01
 _ZERO = Fraction(0)
 
 
+@arguments_in_words
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The guarantee: P(S) <= e^epsilon P'(S) + delta for neighbouring tables; pure when delta = 0."""
@@ -69,6 +71,13 @@ class Budget:
         if not 0 <= delta < 1:
             raise BudgetError(f"delta must be at least 0 and below 1; found {delta}. Give 0 to be pure.")
         object.__setattr__(self, "delta", delta)
+
+    def in_words(self) -> str:
+        """Write both numbers, delta only if there is one."""
+        return f"epsilon {self.epsilon:.6g}" + (f", delta {self.delta:g}" if self.delta else "")
+
+    def _repr_html_(self) -> str:
+        return page(f"Budget: {self.in_words()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +122,13 @@ class Charge:
             raise BudgetError("A histogram of values that occur must state a delta between 0 and 1; others have none.")
         if not self._noise_suffices():
             raise BudgetError("The scale of a charge must cover what it claims to spend; it is too small.")
+
+    def __repr__(self) -> str:
+        cost = f"epsilon={self.epsilon:.6g}" if self.epsilon is not None else f"multiplier={self.multiplier:.6g}"
+        return one_line(f"<Charge: {self.coordinates:,} sums, {self.mechanism}, {cost}>")
+
+    def _repr_html_(self) -> str:
+        return page("Charge", [("purpose", self.purpose), ("in words", self.sentence())])
 
     def _noise_suffices(self) -> bool:
         sensitivity, scale = Fraction(self.sensitivity), Fraction(self.scale)

@@ -138,7 +138,7 @@ def _check_file(path: Path) -> None:
         found = path.stat()
     except FileNotFoundError:
         raise LedgerError(
-            f"There is no ledger {path}. Make one with: smoothsynth ledger set {path} --epsilon E"
+            f"There is no ledger {path}. Make one in a terminal: smoothsynth ledger set {path} --epsilon E"
         ) from None
     except OSError as error:
         raise LedgerError(f"The ledger {path} cannot be read: {error.strerror}.") from None

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _GAUSSIAN_CAUTION = 1e-6
 _ROUNDING = 1e-12
 _LEAST_GAUSSIAN = EPSILON_RANGE[0]
-_RAISE = "Ask for less, or raise the total (smoothsynth ledger set FILE --epsilon E --delta D --raise)."
+_RAISE = "Ask for less, or raise the total (in a terminal: smoothsynth ledger set FILE --epsilon E --delta D --raise)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def _digits(value: float, rounding: str) -> str:
 def _needs_delta() -> str:
     return (
         "The ledger's total has delta = 0, so only releases without delta can be charged to it. Ask for delta = 0, "
-        "or raise the total's delta (smoothsynth ledger set FILE --epsilon E --delta D --raise)."
+        "or raise the total's delta (in a terminal: smoothsynth ledger set FILE --epsilon E --delta D --raise)."
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from smoothsynth._display import page
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -53,6 +55,10 @@ class Estimate:
             return "This follows from the noise alone: nothing about the table was assumed."
         parts = {"the noise": self.noise, "what no measured moment sees (estimated)": self.unseen}
         return f"Most of the width comes from {max(parts, key=lambda name: parts[name])}."
+
+    def _repr_html_(self) -> str:
+        interval = f"{self.low:.6g} to {self.high:.6g}, with {100.0 * self.confidence:g} % confidence"
+        return page(f"{self.value:.6g}", [("private answer", interval), ("in words", self.in_words())])
 
     def __repr__(self) -> str:
         return f"Estimate({self.value:.6g}, low={self.low:.6g}, high={self.high:.6g}, confidence={self.confidence:g})"

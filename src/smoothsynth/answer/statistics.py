@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth._display import escaped, page
 from smoothsynth.answer.answer import MOST_OF_ALL, VACUOUS, between, check_confidence, shifted
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.language import Apply, Column, Number
@@ -43,6 +44,10 @@ class Bin:
     upper: float
     share: Estimate
 
+    def _repr_html_(self) -> str:
+        interval = f"{self.share.low:.5g} to {self.share.high:.5g} ({100 * self.share.confidence:g} %)"
+        return page(f"From {self.lower:g} to {self.upper:g}: {self.share.value:.5g}", [("private rows", interval)])
+
 
 @dataclass(frozen=True, slots=True)
 class Regression:
@@ -51,6 +56,14 @@ class Regression:
     target: str
     intercept: Estimate
     slopes: Mapping[str, Estimate]
+
+    def _repr_html_(self) -> str:
+        named = {"intercept": self.intercept, **self.slopes}
+        rows = [
+            (escaped(name), f"{one.value:.5g}", f"{one.low:.5g} to {one.high:.5g} ({100 * one.confidence:g} %)")
+            for name, one in named.items()
+        ]
+        return page(f"Regression of {self.target}", [], ("coefficient", "synthetic rows", "private rows"), rows)
 
     def __str__(self) -> str:
         lines = [f"{self.target} on {', '.join(self.slopes)}"]

@@ -11,10 +11,10 @@ import typer
 from typer.core import TyperGroup
 
 from smoothsynth._files import why_not_new, write_whole
-from smoothsynth._runtime import VERSION
 from smoothsynth.cli.federated import federated, update
 from smoothsynth.cli.inspect import answer, attack, audit, report, sample, sql, verify
 from smoothsynth.cli.ledger import ledger as ledger_commands
+from smoothsynth.cli.start import ABOUT
 from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.pipeline.terminal import (
     EXIT_CODES,
@@ -52,9 +52,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="Publish a synthetic table with a differential-privacy guarantee, such that every smooth question "
-    "(means, kernel averages, regression scores) has nearly the same answer on it.\n\n"
-    "Start with **smoothsynth demo**; for your own table: **schema**, then **plan**, then **release**, then **answer**.",
+    help=ABOUT,
     epilog=EXIT_CODES,
 )
 
@@ -143,6 +141,8 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, n
 
 def _version(value: bool) -> None:  # noqa: FBT001
     if value:
+        from smoothsynth._runtime import VERSION
+
         say(f"smoothsynth {VERSION}")
         raise typer.Exit
 

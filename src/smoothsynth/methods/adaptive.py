@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from smoothsynth.errors import PlanError, SchemaError
+from smoothsynth._display import shown_as_call
+from smoothsynth.errors import PlanError, SchemaError, arguments_in_words
 from smoothsynth.methods.adaptive_rounds import gaussian_rounds, pure_rounds
 from smoothsynth.methods.layout import (
     CANDIDATES,
@@ -49,6 +50,8 @@ _NO_WORKLOAD = "A workload is a list of sets of two or more different columns."
 _KINDS_OF_LISTS = (list, tuple, set, frozenset)
 
 
+@arguments_in_words
+@shown_as_call
 @dataclass(frozen=True, slots=True)
 class Adaptive:
     """The options of method="auto": small releases in turn, each in the coordinates that earlier ones allow.

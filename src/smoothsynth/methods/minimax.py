@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from smoothsynth._display import shown_as_call
 from smoothsynth.accounting.charges import gaussian_multiplier
-from smoothsynth.errors import PlanError
+from smoothsynth.errors import PlanError, arguments_in_words
 from smoothsynth.methods.layout import LEAST_SQUARES, NOISES, TENSOR, Design, check_count, check_noise, check_one_of
 from smoothsynth.queries.bases import good_length, tensor
 from smoothsynth.queries.measurement import MOST_DEGREE, Measurement, whole_weights
@@ -41,6 +42,8 @@ NODES_PER_DEGREE = {1: 6, 2: 3, 3: 3}
 MOST_NODES = 2_000_000
 
 
+@arguments_in_words
+@shown_as_call
 @dataclass(frozen=True, slots=True)
 class Minimax:
     """The options of method="minimax": the best rate for K-smooth queries, for tables of one to three columns of numbers.

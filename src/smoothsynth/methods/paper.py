@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from smoothsynth._display import shown_as_call
 from smoothsynth.accounting.charges import gaussian_multiplier, split_epsilon, split_multiplier
-from smoothsynth.errors import PlanError
+from smoothsynth.errors import PlanError, arguments_in_words
 from smoothsynth.methods.layout import (
     CANDIDATES,
     FITS,
@@ -179,6 +180,8 @@ MOST_GRID_POINTS = 20_000_000
 MOST_GRID_FUNCTIONS = 5_000
 
 
+@arguments_in_words
+@shown_as_call
 @dataclass(frozen=True, slots=True)
 class Paper:
     """The options of method="paper": its mechanism, with noise that makes its claim true.

@@ -30,7 +30,7 @@ _NOT_A_PROOF = "An attack that finds nothing proves nothing: the promise rests o
 _NO_HOLDOUT = (
     "No holdout was given: rows of the same population that were not released. Without them nobody can say whether private "
     "rows are nearer to synthetic ones than other people's are, so membership and attributes were not attacked, and matches "
-    "may be chance. Set rows aside before the next release, and give them with --holdout."
+    "may be chance. Set rows aside before the next release, and give them as holdout= (--holdout)."
 )
 HEADS = ("attack", "private", "allowed", "others", "difference", "right", "epsilon", "")
 CURVE_HEADS = ("membership", "area under the curve", "TPR at FPR 1 %", "TPR at FPR 10 %", "advantage")

@@ -146,6 +146,13 @@ class Plan:
 
         return plan_text(self)
 
+    def __repr__(self) -> str:
+        delta = f", delta={self.budget.delta:g}" if self.budget.delta else ""
+        return (
+            f"<Plan: {self.rows:,} rows x {len(self.schema.names)} columns, epsilon={self.budget.epsilon:g}{delta}, "
+            f"method {self.method.name}; print it to read it>"
+        )
+
     def _repr_html_(self) -> str:
         from smoothsynth.report.notebook import plan_html
 

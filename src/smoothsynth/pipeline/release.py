@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from smoothsynth.answer.estimate import Estimate
@@ -144,6 +145,17 @@ class Receipt:
             "schema": self.schema.facts(),
             **({"prior_rows": self.prior_rows} if self.prior_rows else {}),
         }
+
+    def __repr__(self) -> str:
+        delta = f", delta={self.budget.delta:g}" if self.budget.delta else ""
+        return (
+            f"<Receipt: epsilon={self.budget.epsilon:g}{delta}, {self.rows:,} {self.unit}, {len(self.charges)} charges>"
+        )
+
+    def _repr_html_(self) -> str:
+        from smoothsynth.report.notebook import receipt_html
+
+        return receipt_html(self)
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> Receipt:
@@ -307,6 +319,26 @@ class Release:
         from smoothsynth.answer.sql import sql
 
         return sql(self, query)
+
+    def plot(
+        self,
+        what: str | Sequence[str] = "columns",
+        *,
+        columns: Sequence[str] | None = None,
+        confidence: float = 0.95,
+    ) -> Figure:
+        """Draw the synthetic rows with matplotlib: "columns", "pairs", "correlations", or the answers to questions.
+
+        release.plot("pairs", columns=["age", "visits"]).savefig("pairs.png")
+        release.plot(["avg(age)", "avg(age where sex = 'f')"])
+        """
+        try:
+            from smoothsynth.report.plot import plot
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] != "matplotlib":
+                raise
+            raise ImportError("release.plot needs matplotlib. Run: pip install 'smoothsynth[plot]'") from None
+        return plot(self, what, columns=columns, confidence=confidence)
 
     def write(self, path: str | Path, *, csv: bool = True, force: bool = False) -> Path:
         """Write the release folder, whole or not at all, with CSV files unless `csv=False`; an existing one with `force`."""

@@ -265,7 +265,7 @@ def protected_rows(schema: Schema, rows_per_person: int, file: LedgerFile) -> in
 def _owner(keep: str | Path, key: str | Path | None) -> Owner:
     """Find out that sums cannot be kept before anything is spent."""
     if key is None:
-        raise PlanError("Sums are kept for the owner of a key: name it too. Make one with: smoothsynth federated key")
+        raise PlanError("Sums are kept for the owner of a key: name it as key=. ss.federated.make_key makes one.")
     check_new(keep)
     return Owner(keep, read_key(key))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth._display import page
 from smoothsynth.accounting.charges import Budget, Charge, compose, gaussian_multiplier, split_epsilon, split_multiplier
 from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.accounting.statement import rounded_up
@@ -39,6 +40,9 @@ class UpdateCost:
     after: Budget
     own: Budget
     total: Budget | None
+
+    def _repr_html_(self) -> str:
+        return page("Cost of a further release", [("in words", str(self))])
 
     def __str__(self) -> str:
         text = (

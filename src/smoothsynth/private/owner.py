@@ -154,7 +154,7 @@ def draft_schema(path: str | Path, *, names: Sequence[str] | None = None) -> str
         raise DataError(
             f"{path} must begin with a line of column names, and its first line looks like somebody's cells: there is a "
             "number, a date, an empty or a repeated name in it. Write a line of names above it; or, if these are the names, "
-            "or to see a draft with others, say --names a,b,c with one name for each column."
+            "or to see a draft with others, say names=[...] (--names a,b,c) with one name for each column."
         )
     for name, kind in kinds:
         section = f"[columns.{_quoted(name)}]"

@@ -1,7 +1,6 @@
 """Releases and plans in a notebook: a small table and a small plot, as HTML without scripts.
 
-Colours are those of the notebook itself (currentColor), so that it reads on dark and on light; all names are escaped. What
-is drawn of a release are its synthetic rows.
+What is drawn of a release are its synthetic rows. The layout is that of `_display.py`.
 """
 
 from __future__ import annotations
@@ -11,17 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.schema import Category, Integer, Number
+from smoothsynth._display import escaped, page
+from smoothsynth.schema import Category
 from smoothsynth.schema.encoding import to_points
+from smoothsynth.schema.schema import domain_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from numpy.typing import NDArray
 
-    from smoothsynth.accounting.charges import Budget
     from smoothsynth.pipeline.plan import Plan
-    from smoothsynth.pipeline.release import Release
+    from smoothsynth.pipeline.release import Receipt, Release
     from smoothsynth.schema import Column
 
 
@@ -30,7 +28,6 @@ _MOST_ROWS = 100_000
 _BARS = 24
 _WIDTH, _HEIGHT = 144, 24
 _LONGEST = 48
-_CELL = "text-align:left;padding:2px 12px 2px 0;vertical-align:middle;white-space:nowrap"
 
 
 def release_html(release: Release) -> str:
@@ -39,22 +36,34 @@ def release_html(release: Release) -> str:
     unit = receipt.protects
     head = f"Release: {release.table.num_rows:,} synthetic rows x {len(schema.names)} columns"
     facts = [
-        ("promise", f"{_budget(receipt.budget)}, protecting {unit}"),
+        ("promise", f"{receipt.budget.in_words()}, protecting {unit}"),
         (
             "spent",
-            f"{_budget(receipt.spent)} in {len(receipt.charges)} measurements of {receipt.rows:,} {receipt.unit}",
+            f"{receipt.spent.in_words()} in {len(receipt.charges)} measurements of {receipt.rows:,} {receipt.unit}",
         ),
         ("made by", f"method {receipt.method}; smoothsynth {receipt.version}"),
     ]
     shown = list(schema.columns.items())[:MOST_COLUMNS]
     drawn = release.table.slice(0, _MOST_ROWS)
     rows = [
-        (_text(name), _text(_domain(column)), _sparkline(name, column, to_points(column, drawn[name])))
+        (escaped(name), escaped(domain_in_words(column)), _sparkline(name, column, to_points(column, drawn[name])))
         for name, column in shown
     ]
-    return _page(
-        head, facts, ("column", "public domain", "synthetic rows"), rows, hidden=len(schema.names) - len(shown)
-    )
+    return page(head, facts, ("column", "public domain", "synthetic rows"), rows, hidden=len(schema.names) - len(shown))
+
+
+def receipt_html(receipt: Receipt) -> str:
+    """Show the promise, and every charge with its purpose and its noise."""
+    facts = [
+        ("promise", receipt.promise()),
+        ("spent", f"{receipt.spent.in_words()} in {len(receipt.charges)} charges"),
+        ("made by", f"method {receipt.method}; smoothsynth {receipt.version}"),
+        ("fit", receipt.outcome),
+    ]
+    rows = [(escaped(one.purpose, 90), f"{one.coordinates:,}", escaped(one.mechanism)) for one in receipt.charges]
+    head = f"Receipt: {receipt.rows:,} {receipt.unit} x {len(receipt.schema.names)} columns"
+    headings = ("measured", "sums", "mechanism")
+    return page(head, facts, headings, rows[:MOST_COLUMNS], hidden=max(0, len(rows) - MOST_COLUMNS))
 
 
 def plan_html(plan: Plan) -> str:
@@ -66,8 +75,8 @@ def plan_html(plan: Plan) -> str:
         f"Plan: {plan.rows:,} {'rows' if plan.schema.person is None else 'persons'} x {len(plan.schema.names)} columns"
     )
     facts = [
-        ("budget", f"{_budget(plan.budget)}, protecting {unit}"),
-        ("cost", f"{_budget(plan.cost)} in {len(plan.charges)} measurements"),
+        ("budget", f"{plan.budget.in_words()}, protecting {unit}"),
+        ("cost", f"{plan.cost.in_words()} in {len(plan.charges)} measurements"),
         ("then", f"{plan.synthetic_rows:,} synthetic rows, method {plan.method_text}; no data was read"),
     ]
     if plan.discovery is not None:
@@ -77,59 +86,16 @@ def plan_html(plan: Plan) -> str:
     largest = max((one["noise_of_a_moment"] for one in shown), default=0.0)
     rows = [
         (
-            _text(one["purpose"], 90),
+            escaped(one["purpose"], 90),
             f"{one['coordinates']:,}",
-            _text(one["mechanism"]),
+            escaped(one["mechanism"]),
             f"{one['noise_of_a_moment']:.4f}",
             _bar(one["noise_of_a_moment"], largest),
         )
         for one in shown
     ]
     headings = ("measured", "moments", "mechanism", "largest noise (sd)", "")
-    return _page(head, facts, headings, rows, hidden=len(described) - len(shown))
-
-
-def _page(
-    head: str, facts: Iterable[tuple[str, str]], headings: Sequence[str], rows: Iterable[Sequence[str]], *, hidden: int
-) -> str:
-    lines = "".join(_row((f"<span style='opacity:.65'>{name}</span>", _text(words, 600))) for name, words in facts)
-    table = "".join(map(_row, rows))
-    more = f"<div style='opacity:.65'>and {hidden:,} more</div>" if hidden else ""
-    titles = "".join(f"<th scope='col' style='{_CELL};opacity:.65'>{heading}</th>" for heading in headings)
-    style = "border-collapse:collapse;margin:4px 0;font-size:inherit;color:inherit;background:none"
-    return (
-        "<div style='font-family:sans-serif;font-size:13px;line-height:1.4;color:inherit;overflow-x:auto'>"
-        f"<div style='font-weight:600'>{head}</div>"
-        f"<table style='{style}'><tbody>{lines}</tbody></table>"
-        f"<table style='{style}'><thead><tr style='background:none'>{titles}</tr></thead><tbody>{table}</tbody></table>"
-        f"{more}</div>"
-    )
-
-
-def _row(cells: Iterable[str]) -> str:
-    # Notebooks stripe the rows of tables and align them to the right; both are taken back.
-    return "<tr style='background:none'>" + "".join(f"<td style='{_CELL}'>{cell}</td>" for cell in cells) + "</tr>"
-
-
-def _text(words: object, longest: int = _LONGEST) -> str:
-    text = str(words)
-    return escape(text if len(text) <= longest else text[: longest - 1] + "\u2026")
-
-
-def _budget(budget: Budget) -> str:
-    return f"epsilon {budget.epsilon:.6g}" + (f", delta {budget.delta:g}" if budget.delta else "")
-
-
-def _domain(column: Column) -> str:
-    missing = ", may be missing" if column.nullable else ""
-    if isinstance(column, Category):
-        below = "" if column.hierarchy is None else f"{len(column.levels):,} levels in "
-        return f"{below}{column.dimensions} {'nodes' if below else 'levels'}: {', '.join(column.cube.texts)}" + missing
-    if column.kind == "boolean":
-        return "true or false" + missing
-    if isinstance(column, (Number, Integer)):
-        return f"{column.kind} {column.lower:,.12g} to {column.upper:,.12g}" + missing
-    return f"{column.kind} {column.lower} to {column.upper}" + missing
+    return page(head, facts, headings, rows, hidden=len(described) - len(shown))
 
 
 def _sparkline(name: str, column: Column, points: NDArray[np.float64]) -> str:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsynth._display import shown_as_call
+from smoothsynth.errors import arguments_in_words
 from smoothsynth.schema import cells, hierarchy, valued
 from smoothsynth.schema.cells import MISSING, microseconds
 from smoothsynth.schema.hierarchy import MOST_LEVELS, Hierarchy
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 Level = str | int
 
 
+@arguments_in_words
+@shown_as_call
 @dataclass(frozen=True, slots=True)
 class Category:
     """A column of public levels, texts or whole numbers; text is compared without white space around it.

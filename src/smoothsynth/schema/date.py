@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsynth._display import shown_as_call
+from smoothsynth.errors import arguments_in_words
 from smoothsynth.schema import valued
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ Day = datetime.date | str | None
 Moment = datetime.datetime | datetime.date | str | None
 
 
+@arguments_in_words
+@shown_as_call
 @dataclass(frozen=True, slots=True)
 class Date:
     """A column of days between two public bounds, or "private" ones; days outside are moved to the bound."""
@@ -87,6 +91,8 @@ class Date:
         return pa.date32()
 
 
+@arguments_in_words
+@shown_as_call
 @dataclass(frozen=True, slots=True)
 class Datetime:
     """A column of moments in time between two public bounds, released to the second; others are moved to the bound.

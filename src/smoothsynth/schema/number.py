@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsynth._display import shown_as_call
+from smoothsynth.errors import arguments_in_words
 from smoothsynth.schema import valued
 from smoothsynth.schema.transform import NAMES, open_transform_problem, transform_of, transform_problem
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from smoothsynth.schema.transform import Transform
 
 
+@arguments_in_words
+@shown_as_call
 @dataclass(frozen=True, slots=True)
 class Number:
     """A column of real numbers between two public bounds; values outside are clipped.
@@ -121,6 +125,8 @@ class Number:
         return pa.float64()
 
 
+@arguments_in_words
+@shown_as_call
 @dataclass(frozen=True, slots=True)
 class Integer:
     """A column of whole numbers between two public bounds, or "private" ones; values outside are clipped."""
@@ -207,6 +213,8 @@ class Integer:
         return pa.int64()
 
 
+@arguments_in_words
+@shown_as_call
 @dataclass(frozen=True, slots=True)
 class Boolean:
     """A column of true and false: one coordinate, -1 for false and +1 for true."""

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.errors import SchemaError, one_line
+from smoothsynth._display import escaped, page
+from smoothsynth.errors import SchemaError, arguments_in_words, meant, one_line
 from smoothsynth.schema import encoding
 from smoothsynth.schema.about import NOTHING, About, read_about
 from smoothsynth.schema.category import Category, Intervals
@@ -48,6 +49,8 @@ else:
     import tomli as tomllib
 
 
+# Of what a repr and a notebook show.
+_MOST_SHOWN, _LONGEST_SHOWN, _MOST_ROWS = 6, 24, 60
 WHY_PUBLIC = (
     "Bounds are public knowledge (a code book, a law, the range of an instrument), never the smallest and "
     'largest value of the data: those belong to single persons. A bound that nobody knows can be "private": a release finds '
@@ -178,6 +181,7 @@ def _toml(value: object) -> str:
     return repr(value)
 
 
+@arguments_in_words
 @dataclass(frozen=True, slots=True)
 class Schema:
     """The public description of a table: its columns by name, in order, and what is known of rows: `constraints`.
@@ -232,6 +236,19 @@ class Schema:
             rest = tuple(text for text in self.constraints if is_edit(text))
             object.__setattr__(self, "edits", read_edits(rest, tables, known, self.rules))
         object.__setattr__(self, "_offsets", MappingProxyType(offsets))
+
+    def __repr__(self) -> str:
+        names, more = self.names[:_MOST_SHOWN], len(self.names) - _MOST_SHOWN
+        shown = ", ".join([*(name[:_LONGEST_SHOWN] for name in names), *([f"{more:,} more"] if more > 0 else [])])
+        rules = f", {len(self.constraints)} constraints" if self.constraints else ""
+        return one_line(f"<Schema: {len(self.names)} columns ({shown}){rules}>")
+
+    def _repr_html_(self) -> str:
+        facts = [] if self.person is None else [("person", self.person)]
+        facts += [("constraint", constraint) for constraint in self.constraints[:_MOST_SHOWN]]
+        rows = [(escaped(name), escaped(domain_in_words(column))) for name, column in self.columns.items()]
+        head = f"Schema: {len(rows)} columns"
+        return page(head, facts, ("column", "public domain"), rows[:_MOST_ROWS], hidden=max(0, len(rows) - _MOST_ROWS))
 
     def __reduce__(self) -> tuple[Any, ...]:
         codes = {text: dict(table) for text, table in self.codes.items()}
@@ -391,14 +408,29 @@ class Schema:
             raise SchemaError(f"The schema file {path} cannot be written: {error.strerror}.") from error
 
 
+def domain_in_words(column: Column) -> str:
+    """Say which values a column may have."""
+    missing = ", may be missing" if column.nullable else ""
+    if isinstance(column, Category):
+        if column.levels == PRIVATE:
+            return "private levels" + missing
+        below = "" if column.hierarchy is None else f"{len(column.levels):,} levels in "
+        return f"{below}{column.dimensions} {'nodes' if below else 'levels'}: {', '.join(column.cube.texts)}" + missing
+    if isinstance(column, Boolean):
+        return "true or false" + missing
+    return f"{column.kind} {_bound(column.lower)} to {_bound(column.upper)}" + missing
+
+
+def _bound(bound: object) -> str:
+    return f"{bound:,.12g}" if isinstance(bound, (int, float)) else str(bound)
+
+
 def unknown_column(name: str, known: tuple[str, ...]) -> str:
     """Say that a column does not exist, and which one may have been meant."""
-    import difflib
-
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = ""
+    near = meant(name, known)
     if near:
-        hint = f" Did you mean {near[0]!r}?"
-    elif known:
+        return f"There is no column {name!r}{near}"
+    hint = ""
+    if known:
         hint = f" There are: {', '.join(map(repr, known[:8]))}" + (" and more." if len(known) > 8 else ".")
     return f"There is no column {name!r}.{hint}"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from smoothsynth._display import escaped, page
+from smoothsynth.errors import one_line
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -31,6 +34,9 @@ class Check:
     def passed(self) -> bool:
         """Whether nothing was refuted."""
         return self.outcome != "failed"
+
+    def _repr_html_(self) -> str:
+        return page(f"{self.name}: {self.outcome}", [("what was found", self.sentence)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -71,6 +77,14 @@ class Verification:
             return f"{len(self.failures)} of {len(self.checks)} checks failed."
         left = f" But not everything could be checked: {', '.join(self.unchecked)}." if self.unchecked else ""
         return f"Nothing was refuted.{left}"
+
+    def __repr__(self) -> str:
+        return one_line(f"<Verification of {self.folder}: {len(self.checks)} checks. {self.summary}>")
+
+    def _repr_html_(self) -> str:
+        rows = [(escaped(check.outcome), escaped(check.name), escaped(check.sentence, 300)) for check in self.checks]
+        facts = [("verdict", self.summary), ("SHA-256 of the receipt", self.fingerprint)]
+        return page(f"Verification of {self.folder}", facts, ("outcome", "check", "what was found"), rows)
 
     def __getitem__(self, name: str) -> Check:
         return next(check for check in self.checks if check.name == name)

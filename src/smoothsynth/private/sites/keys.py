@@ -101,6 +101,7 @@ def read_text(path: str | Path) -> str:
 
 _PUBLIC = "smoothsynth-public-1:"
 _WARNING = "PRIVATE: this key signs and opens sealed sums in your name. Never send it; send the .pub file beside it."
+_MAKE = "Make one with ss.federated.make_key, or in a terminal: smoothsynth federated key FILE"
 _DIGEST_INFO = b"smoothsynth digest of answered sums 1"
 _HALF = 32
 
@@ -175,9 +176,9 @@ def read_key(path: str | Path) -> Key:
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii")
     except FileNotFoundError:
-        raise FederatedError(f"There is no key {path}. Make one with: smoothsynth federated key {path}") from None
+        raise FederatedError(f"There is no key {path}. {_MAKE}") from None
     except (OSError, ValueError):
-        raise FederatedError(f"{path} cannot be read as a key. Make one with: smoothsynth federated key FILE") from None
+        raise FederatedError(f"{path} cannot be read as a key. {_MAKE}") from None
     if os.name == "posix" and mode & 0o077:
         raise FederatedError(
             f"A key must be readable by its owner only; {path} has mode {stat.S_IMODE(mode):04o}. If nobody else can "
@@ -201,7 +202,7 @@ def read_public(key: str | Path) -> str:
             text = Path(key).read_text(encoding="ascii").strip()
         except (OSError, ValueError):
             raise FederatedError(
-                f"{text:.80} is not a public key: it must be a .pub file of smoothsynth federated key, or its text."
+                f"{text:.80} is not a public key: it must be the .pub file that is made with a key, or its text."
             ) from None
     check_agreeable(text)
     return text
@@ -214,8 +215,7 @@ def check_agreeable(public: str) -> None:
         x25519.X25519PrivateKey.generate().exchange(x25519.X25519PublicKey.from_public_bytes(halves(public)[1]))
     except ValueError:
         raise FederatedError(
-            "This public key protects nothing: whatever is sealed for it, anybody can open. Its owner has to make one with: "
-            "smoothsynth federated key FILE"
+            f"This public key protects nothing: whatever is sealed for it, anybody can open. Its owner needs another. {_MAKE}"
         ) from None
 
 

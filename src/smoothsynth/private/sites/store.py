@@ -188,7 +188,7 @@ def read_store(path: str | Path, *, key: Key) -> Store:
     envelope = taken_apart(read_text(path))
     if "store" not in envelope.header:
         raise FederatedError(
-            f"{path} is not a store of sums; it is the answer of a site. Name the file made by --keep."
+            f"{path} is not a store of sums; it is the answer of a site. Name the file made by keep= (--keep)."
         )
     if not envelope.is_from(key.public):
         raise FederatedError(
