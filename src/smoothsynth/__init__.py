@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from smoothsynth.paper.theory import theory
     from smoothsynth.pipeline.attack import AttackReport, attack
+    from smoothsynth.pipeline.check import CheckReport, check, draft
     from smoothsynth.pipeline.load import load
     from smoothsynth.pipeline.plan import Plan, plan
     from smoothsynth.pipeline.release import Receipt, Release
@@ -47,6 +48,7 @@ __all__ = [
     "Category",
     "Charge",
     "Check",
+    "CheckReport",
     "DataError",
     "Date",
     "Datetime",
@@ -69,6 +71,8 @@ __all__ = [
     "__version__",
     "adapters",
     "attack",
+    "check",
+    "draft",
     "federated",
     "load",
     "methods",
@@ -87,6 +91,7 @@ _PLACES = {
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "paper.theory": ("theory",),
     "pipeline.attack": ("AttackReport", "attack"),
+    "pipeline.check": ("CheckReport", "check", "draft"),
     "pipeline.load": ("load",),
     "pipeline.plan": ("Plan", "plan"),
     "pipeline.release": ("Receipt", "Release"),

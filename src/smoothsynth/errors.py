@@ -20,7 +20,11 @@ class SmoothsynthError(Exception):
 
 
 class SchemaError(SmoothsynthError):
-    """The public description of the table is incomplete or contradicts itself."""
+    """The public description of the table is incomplete or contradicts itself; `problems` has one text for each reason."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
 
 
 class DataError(SmoothsynthError):

@@ -68,8 +68,9 @@ def test_nothing_imports_the_paper_but_the_root_late():
 
 def test_the_house_is_small():
     modules = [path for path in SOURCES if path.name != "__init__.py"]
-    # 150 before tables about people: attacks, given rows, priors, persons, rules over levels, many levels, weights.
-    assert len(modules) <= 175
+    # 150 before tables about people: attacks, given rows, priors, persons, rules over levels, many levels, weights;
+    # 175 before the way in: checks, drafts, descriptions, plots, the walk and the studio.
+    assert len(modules) <= 190
     # Four, and how objects of every room show themselves.
     assert len(list(ROOT.glob("*.py"))) <= 5
     assert len(LAYERS) <= 10

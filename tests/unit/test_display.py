@@ -15,7 +15,7 @@ import smoothsynth as ss
 SOURCES = Path(ss.__file__).parent
 EVIL = "<script>alert('&')</script>\n\"' onload=x"
 # Their values are private: what a notebook shows is saved with it.
-NOT_SHOWN = {"AttackReport"}
+NOT_SHOWN = {"AttackReport", "CheckReport"}
 
 
 class Tags(HTMLParser):
@@ -100,7 +100,7 @@ def test_a_column_and_a_method_show_the_call_that_makes_them():
     [
         (lambda: ss.Number(lowr=0), "Number() got an unexpected keyword argument 'lowr'. Did you mean 'lower'?"),
         (lambda: ss.Category(level=["a", "b"]), "Did you mean 'levels'?"),
-        (lambda: ss.Boolean(min=0), "It takes nullable."),
+        (lambda: ss.Boolean(min=0), "It takes nullable, description, null_values."),
         (lambda: ss.Schema({"a": ss.Boolean()}, constraint=["a = 1"]), "Did you mean 'constraints'?"),
         (lambda: ss.Budget(epsilonn=1), "Did you mean 'epsilon'?"),
         (lambda: ss.methods.Adaptive(focuss="marginals"), "Did you mean 'focus'?"),

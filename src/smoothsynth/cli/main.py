@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -14,10 +15,12 @@ from smoothsynth._files import why_not_new, write_whole
 from smoothsynth.cli.federated import federated, update
 from smoothsynth.cli.inspect import answer, attack, audit, report, sample, sql, verify
 from smoothsynth.cli.ledger import ledger as ledger_commands
-from smoothsynth.cli.start import ABOUT
+from smoothsynth.cli.start import ABOUT, COMMANDS
 from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.pipeline.terminal import (
     EXIT_CODES,
+    FAILED,
+    REFUTED,
     in_words,
     never_fail_to_encode,
     progress_bar,
@@ -29,13 +32,7 @@ from smoothsynth.pipeline.terminal import (
 
 if TYPE_CHECKING:
     from smoothsynth.methods.options import Method
-
-
-# The order of work; what is not named here comes after it.
-_ORDER = (
-    "demo", "schema", "check", "plan", "release", "answer", "verify", "report", "sql", "sample", "attack", "ledger", "update",
-    "federated", "audit", "paper",
-)  # fmt: skip
+    from smoothsynth.schema import Schema
 
 
 class InOrder(TyperGroup):
@@ -43,7 +40,7 @@ class InOrder(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands in order."""
-        places = {name: place for place, name in enumerate(_ORDER)}
+        places = {name: place for place, name in enumerate(COMMANDS)}
         return sorted(self.commands, key=lambda name: places.get(name, len(places)))
 
 
@@ -136,6 +133,17 @@ CsvOption = Annotated[
     bool, typer.Option("--csv/--no-csv", help="Also write the rows and their codebook as CSV, for R and spreadsheets.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing release in that folder.")]
+DecimalOption = Annotated[
+    str | None, typer.Option(help="The decimal sign of numbers in text, such as , [schema: decimal].")
+]
+DateOption = Annotated[
+    list[str] | None,
+    typer.Option(help="How days are written, such as %d.%m.%Y; can be repeated [schema: date_format]."),
+]
+NullOption = Annotated[
+    list[str] | None,
+    typer.Option(help="A cell that means a missing one, such as 999; repeatable [schema: null_values]."),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 
 
@@ -164,21 +172,29 @@ def schema(
     names: Annotated[
         str | None, typer.Option(help="The names of the columns, such as a,b,c, if the first line of a CSV has none.")
     ] = None,
+    private: Annotated[
+        bool,
+        typer.Option("--private", help="Write all bounds and levels as private: a release finds and pays for them."),
+    ] = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Draft a schema file: names and types from the file, bounds left for you to fill in.
+    """Draft a schema file by looking at the cells: names, types, formats; bounds are left for you to fill in.
 
     Bounds must be public knowledge (a code book, a law, the range of an instrument), so they are never
     read from the data here. Where nobody knows them, write "private": a release finds them, for a part of its budget.
+    The draft is PRIVATE as long as its comments are in it: they tell of the cells without noise.
 
     Example:  **smoothsynth schema patients.csv -o schema.toml**
     """
-    from smoothsynth.private.owner import draft_schema
+    from smoothsynth.pipeline.check import draft
 
+    if output is not None and (output.absolute().parent / "receipt.json").is_file():
+        raise SchemaError(f"{output} is inside a release folder, and a draft is private. Write it elsewhere.")
     if output is not None and not force and (problem := why_not_new(output)):
         raise SchemaError(problem + (" Or replace it with --force." if output.is_file() else ""))
-    text = draft_schema(data, names=None if names is None else [name.strip() for name in names.split(",")])
+    called = None if names is None else [name.strip() for name in names.split(",")]
+    text = draft(str(data), names=called, private=private)
     if output is not None:
         _write_new(output, text, force=force)
     if as_json:
@@ -187,7 +203,40 @@ def schema(
     if output is None:
         say(text, nl=False)
         return
-    say(f"Wrote {output}. Fill in the bounds, then run: smoothsynth plan --schema {output} --rows N --epsilon 1")
+    say(f"Wrote {output}. Fill in the bounds, then run: smoothsynth check {data} --schema {output}")
+
+
+@app.command()
+@in_words
+def check(
+    data: Annotated[list[str], typer.Argument(help="The private table.")],
+    schema: SchemaOption,
+    decimal: DecimalOption = None,
+    date_format: DateOption = None,
+    null_values: NullOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at the private cells as a release would read them, and say what it would lose.
+
+    For the owner only, before anything is spent: the share of cells of each column that are missing, cannot be read, lie
+    outside the bounds or are no level; what looks like ids, free text, decimal commas, mixed dates, yes and no, codes for a
+    missing value, constants and spikes; and what to write into the schema. The report is PRIVATE: nothing in it is noisy.
+    The exit code is 3 if most cells of a column would be lost.
+
+    Example:  **smoothsynth check patients.csv --schema schema.toml**
+    """
+    from smoothsynth.pipeline.check import check as check_rows
+    from smoothsynth.report.attack import as_check_tables
+
+    described = _described(schema, decimal=decimal, date_format=date_format, null_values=null_values)
+    with progress_bar(quiet=as_json) as progress:
+        found = check_rows(_one_or_many(data), described, progress=progress)
+    if as_json:
+        say_json(found.as_dict())
+    else:
+        show(*as_check_tables(found), width=120)
+    if not found.passed:
+        raise typer.Exit(REFUTED)
 
 
 @app.command()
@@ -301,20 +350,27 @@ def release(
         typer.Option(help="A *public* table of the same columns, or an earlier release folder, to begin with."),
     ] = None,
     csv: CsvOption = True,
+    decimal: DecimalOption = None,
+    date_format: DateOption = None,
+    null_values: NullOption = None,
+    checked: Annotated[
+        bool,
+        typer.Option("--check", help="First look at the cells (smoothsynth check), and stop before anything is spent."),
+    ] = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a synthetic table and write its release folder, whole or not at all.
 
-    The budget is spent when noise is drawn; a second run spends it again.
+    The budget is spent when noise is drawn; a second run spends it again. With **--check** the cells are looked at first: a
+    column that is mostly unreadable stops the release with exit code 3, and on a terminal you are asked whether to go on.
 
-    Example:  **smoothsynth release patients.csv --schema schema.toml --epsilon 1 -o out/**
+    Example:  **smoothsynth release patients.csv --schema schema.toml --epsilon 1 -o out/ --check**
     """
     from smoothsynth.pipeline.run import release as make_release
-    from smoothsynth.schema import Schema
 
-    described = Schema.load(schema)
+    described = _described(schema, decimal=decimal, date_format=date_format, null_values=null_values)
     chosen = _method(
         method,
         candidates=candidates,
@@ -327,6 +383,8 @@ def release(
     )
     if keep is not None and keep.absolute() == output.absolute():
         raise ReleaseError(f"{output} cannot be the release folder and the file of the kept sums. Name another file.")
+    if checked:
+        _stop_if_unreadable(data, described)
     with write_whole(output, force=force) as folder:
         with progress_bar(quiet=quiet or as_json) as progress:
             made = make_release(
@@ -381,6 +439,17 @@ def main() -> None:
     app()
 
 
+def _described(
+    path: Path, *, decimal: str | None, date_format: list[str] | None, null_values: list[str] | None
+) -> Schema:
+    """Read a schema file; options of the command line are for columns that have none of their own."""
+    from smoothsynth.schema import Schema
+    from smoothsynth.schema.reading import with_options
+
+    formats, nulls = tuple(date_format or ()), tuple(null_values or ())
+    return with_options(Schema.load(path), decimal=decimal, date_format=formats, null_values=nulls)
+
+
 def _method(name: str, **flags: Any) -> Method:
     """Return the method with the options whose flags were given."""
     from smoothsynth.methods.options import method_with
@@ -388,9 +457,31 @@ def _method(name: str, **flags: Any) -> Method:
     return method_with(name, {option: value for option, value in flags.items() if value is not None})
 
 
+def _stop_if_unreadable(data: list[str], schema: Schema) -> None:
+    """Print the report of a check on standard error; stop if a column is mostly lost, and ask on a terminal."""
+    from smoothsynth.pipeline.check import check as check_rows
+    from smoothsynth.pipeline.terminal import as_text
+    from smoothsynth.report.attack import as_check_tables
+
+    found = check_rows(_one_or_many(data), schema)
+    for part in as_check_tables(found):
+        say(as_text(part, width=120), err=True)
+    if not found.passed:
+        say("Error: nothing was released and nothing was spent.", err=True)
+        raise typer.Exit(REFUTED)
+    if found.has_findings and sys.stdin.isatty() and not typer.confirm("Release it like this?", err=True):
+        say("Nothing was released and nothing was spent.", err=True)
+        raise typer.Exit(FAILED)
+
+
+def _one_or_many(data: list[str]) -> str | list[str]:
+    return data[0] if len(data) == 1 else data
+
+
 def _write_new(path: Path, text: str, *, force: bool) -> None:
     try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
+        # Only its owner can read a new file.
+        with open(path, "w" if force else "x", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
             file.write(text)
     except FileExistsError:
         raise SchemaError(f"{path} exists already. Choose another name, or replace it with --force.") from None

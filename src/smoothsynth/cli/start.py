@@ -19,26 +19,27 @@ if TYPE_CHECKING:
 ABOUT = (
     "Publish a synthetic table with a differential-privacy guarantee, such that every smooth question (means, kernel "
     "averages, regression scores) has nearly the same answer on it.\n\n"
-    "Start with **smoothsynth demo**; for your own table: **schema**, then **plan**, then **release**."
+    "Start with **smoothsynth demo**; for your own table: **schema**, **check**, **plan**, **release**."
 )
 OPTIONS = {"--version": "Show the version and stop.", "--help": "Show this message and exit."}
-# The first sentence of each command, in the order of `smoothsynth --help`.
+# The first sentence of each command, in the order of work.
 COMMANDS = {
-    "audit": "Try to catch the mechanisms leaking: lower bounds on the epsilon that they really have.",
-    "answer": "Answer a question on the synthetic rows, with an interval for what the private rows would say.",
-    "report": "Draw the page of a release again, or the owner's page that compares it with the private rows.",
-    "attack": "Attack your own release with the private rows, and see what is found beside what epsilon allows.",
-    "sample": "Draw more rows from the model of a release, or complete given ones, at no cost.",
-    "verify": "Check a release that somebody gave you, without trusting it.",
-    "sql": "Ask the synthetic rows one SELECT, on DuckDB, which sees no files and no network.",
-    "update": "Release the rows so far and new ones, without reading the old ones again.",
-    "schema": "Draft a schema file: names and types from the file, bounds left for you to fill in.",
+    "demo": "Tell the whole story on a built-in table (569 breast-cancer records): plan, release, compare.",
+    "schema": "Draft a schema file by looking at the cells: names, types, formats; bounds are left for you to fill in.",
+    "check": "Look at the private cells as a release would read them, and say what it would lose.",
     "plan": "Show what a release would measure, what it costs and how accurate it will be; reads no data.",
     "release": "Make a synthetic table and write its release folder, whole or not at all.",
-    "demo": "Tell the whole story on a built-in table (569 breast-cancer records): plan, release, compare.",
-    "ledger": "The ledger of a data set: its total privacy budget and every charge, in one file that only its owner "
-    "can read. Use one ledger for one data set, and name it in every release of it.",
+    "answer": "Answer a question on the synthetic rows, with an interval for what the private rows would say.",
+    "verify": "Check a release that somebody gave you, without trusting it.",
+    "report": "Draw the page of a release again, or the owner's page that compares it with the private rows.",
+    "sql": "Ask the synthetic rows one SELECT, on DuckDB, which sees no files and no network.",
+    "sample": "Draw more rows from the model of a release, or complete given ones, at no cost.",
+    "attack": "Attack your own release with the private rows, and see what is found beside what epsilon allows.",
+    "ledger": "The ledger of a data set: its total privacy budget and every charge, in one file that only its owner can "
+    "read. Use one ledger for one data set, and name it in every release of it.",
+    "update": "Release the rows so far and new ones, without reading the old ones again.",
     "federated": "One synthetic table of the rows of several owners (sites), who never show them to each other.",
+    "audit": "Try to catch the mechanisms leaking: lower bounds on the epsilon that they really have.",
     "paper": "The paper (Jin et al.): its tables and rates run again, beside ours. Public data only.",
 }
 

@@ -259,7 +259,7 @@ class BoundsSearch:
     def intervals(self) -> Intervals:
         """The intervals in which rows are counted next."""
         edges = doubling_edges(self.column.kind, self.floor, self.ceiling) if self.grid is None else self.grid.edges
-        return Intervals(edges, self.column.kind)
+        return Intervals(edges, self.column.kind, self.column)
 
     def after(self, numbers: Sequence[int], charge: Charge) -> BoundsSearch:
         """Return the search after the noisy counts of a round."""

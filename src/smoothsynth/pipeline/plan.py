@@ -18,6 +18,9 @@ from smoothsynth.schema import Schema
 from smoothsynth.schema.unresolved import assumed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from smoothsynth.discovery.search import Discovery
     from smoothsynth.methods.layout import Design
     from smoothsynth.methods.options import Method
@@ -173,7 +176,7 @@ class Forecast:
 
 
 def plan(
-    schema: Schema,
+    schema: Schema | Mapping[str, Any] | str | Path,
     rows: int,
     *,
     epsilon: float,
@@ -191,26 +194,27 @@ def plan(
     `ss.methods.Paper(candidates="hypercube")`. `bounds_share` and `levels_share` of the budget find the bounds and levels
     that the schema calls "private", if any. `old` are options of a method that were keywords here; they warn.
     """
+    described = Schema.of(schema)
     method, _ = chosen_method(method, old, called=[plan])
     budget = check_choices(
-        schema,
+        described,
         epsilon=epsilon,
         delta=delta,
         method=method,
         synthetic_rows=synthetic_rows,
         rows_per_person=rows_per_person,
     )
-    known, size = assumed(schema), synthetic_rows or rows
+    known, size = assumed(described), synthetic_rows or rows
     _check_rows(known, rows, rows_per_person=rows_per_person)
     # A person whose rows are averaged moves the sums as one row would.
-    together, averaged = (rows_per_person, 1) if schema.person is None else (1, rows_per_person)
+    together, averaged = (rows_per_person, 1) if described.person is None else (1, rows_per_person)
 
     def designed(rest: Budget) -> Design:
         return _averaging(method.design(known, rows, rest, rows_per_person=together, size=size), averaged)
 
     def discovered(*, gaussian: bool) -> Discovery | None:
         return plan_discovery(
-            schema,
+            described,
             budget,
             bounds_share=bounds_share,
             levels_share=levels_share,
@@ -225,7 +229,7 @@ def plan(
     # One kind of noise for all: Gaussian and pure costs add up worse than either by itself.
     if delta and design.measurements[0].epsilon is not None and (pure := discovered(gaussian=False)) is not None:
         discovery, design = pure, designed(Budget(pure.rest.epsilon))
-    return Plan(schema, rows, budget, method, design, size, rows_per_person, discovery)
+    return Plan(described, rows, budget, method, design, size, rows_per_person, discovery)
 
 
 def _averaging(design: Design, averaged: int) -> Design:
@@ -271,7 +275,6 @@ def check_choices(
     **_shares: float,
 ) -> Budget:
     """Refuse choices that no plan can have, whatever the number of rows; return the budget."""
-    _check_schema(schema)
     budget, known = Budget(epsilon, delta), assumed(schema)
     check_count("synthetic_rows", 1 if synthetic_rows is None else synthetic_rows, 10**8)
     check_count("rows_per_person", rows_per_person, MOST_ROWS if schema.person is None else MOST_AVERAGED)
@@ -282,11 +285,6 @@ def check_choices(
         )
     method.check(schema, budget)
     return budget
-
-
-def _check_schema(schema: object) -> None:
-    if not isinstance(schema, Schema):
-        raise PlanError(f"The schema must be a Schema, not a {type(schema).__name__}; a file is read with Schema.load.")
 
 
 def _describe(measurement: Measurement, rows: int) -> list[dict[str, Any]]:

@@ -24,9 +24,10 @@ from smoothsynth.private.sealed import Recalling
 from smoothsynth.private.sites.keys import check_new, read_key
 from smoothsynth.private.sites.store import Keeping, Kept, Owner, Store
 from smoothsynth.private.table import open_table
+from smoothsynth.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from smoothsynth.private.sealed import Engine
     from smoothsynth.private.table import Table
     from smoothsynth.queries.measurement import NoisyMoments
-    from smoothsynth.schema import Schema
 
     Progress = Callable[[str, int, int | None], None]
 
@@ -51,7 +51,7 @@ _DRAWING = "drawing rows"
 def release(
     data: Any,
     *,
-    schema: Schema,
+    schema: Schema | Mapping[str, Any] | str | Path,
     epsilon: float,
     delta: float = 0.0,
     seed: int | None = None,
@@ -81,6 +81,7 @@ def release(
     """
     # Misuse surfaces first: nothing is spent on a release that cannot be made.
     check_seed(seed)
+    schema = Schema.of(schema)
     method, choices = chosen_method(method, choices, called=[release, plan])
     budget = check_choices(schema, epsilon=epsilon, delta=delta, method=method, **choices)
     public = None if prior is None else public_prior(prior, schema, data, method, keep=keep)

@@ -85,7 +85,7 @@ Progress = Callable[[str, int, int | None], None]
 FAILED, REFUTED, INTERRUPTED = 1, 3, 130
 EXIT_CODES = (
     "Exit codes: 0 done; 1 could not be done, for the reason on standard error; 2 the command line is wrong; "
-    "3 refuted (verify, audit, attack); 130 interrupted."
+    "3 refuted (verify, audit, attack) or mostly unreadable (check); 130 interrupted."
 )
 
 
@@ -100,7 +100,9 @@ def in_words(command: Callable[P, None]) -> Callable[P, None]:
                 warnings.showwarning = _say_warning
                 command(*args, **kwargs)
         except SmoothsynthError as error:
-            say(one_line(f"Error: {error}"), err=True)
+            first, *others = getattr(error, "problems", ()) or (str(error),)
+            for line in (f"Error: {first}", *others):
+                say(one_line(line), err=True)
             raise typer.Exit(FAILED) from None
         except KeyboardInterrupt:
             say(

@@ -17,6 +17,7 @@ import numpy as np
 from smoothsynth.accounting.guessing import difference
 from smoothsynth.errors import DataError, SchemaError
 from smoothsynth.private.pairs import Attack, by_event, by_score
+from smoothsynth.private.sources.cells import read_rows
 from smoothsynth.private.table import in_words, open_table
 from smoothsynth.schema import unknown_column
 
@@ -164,10 +165,10 @@ def _refuse_released(table: Table, members: Array, others: Array) -> None:
 
 def _counts(table: Table, keys: set[bytes]) -> Counter[bytes]:
     """Count how often the private rows have each of some keys."""
-    names, met = table.schema.names, Counter[bytes]()
+    met = Counter[bytes]()
     try:
         for batch in table._batches(_BATCH_ROWS):
-            points = table.schema.to_unit(dict(zip(names, batch.columns, strict=True)))
+            points = table.schema.to_unit(read_rows(batch, table.schema))
             met.update(key for key in _keys(points) if key in keys)
         return met
     except Exception as error:
@@ -176,12 +177,12 @@ def _counts(table: Table, keys: set[bytes]) -> Counter[bytes]:
 
 
 def _rows_at(table: Table, places: Places) -> Array:
-    order, names, start, found = np.sort(places), table.schema.names, 0, []
+    order, start, found = np.sort(places), 0, []
     for batch in table._batches(_BATCH_ROWS):
         inside = order[(order >= start) & (order < start + batch.num_rows)] - start
         if len(inside):
             chosen = batch.take(inside)
-            found.append(table.schema.to_unit(dict(zip(names, chosen.columns, strict=True))))
+            found.append(table.schema.to_unit(read_rows(chosen, table.schema)))
         start += batch.num_rows
     return np.concatenate(found)[np.argsort(np.argsort(places, kind="stable"), kind="stable")]
 

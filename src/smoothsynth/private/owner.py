@@ -1,4 +1,4 @@
-"""For the owner only: comparison page values, schema draft.
+"""For the owner only: comparison page values, a profile of the cells, schema draft.
 
 Statistics of the private rows for their owner, without noise: as secret as the rows, and never part of a release.
 
@@ -7,32 +7,43 @@ Draft a schema file from a table: names and types only, bounds and levels left o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.private.sources.cells import looks_like_cells
-from smoothsynth.private.sources.files import column_kinds
-from smoothsynth.private.table import open_table
-from smoothsynth.schema import valued
+from smoothsynth.private.patterns import Finding, Texts, findings, percent, person_findings
+from smoothsynth.private.sources.cells import looks_like_cells, read_cells, read_rows
+from smoothsynth.private.table import columns_of, in_words, open_table
+from smoothsynth.schema import Category, Schema, valued
+from smoothsynth.schema.category import labelled
+from smoothsynth.schema.reading import null_keys
+from smoothsynth.schema.texts import level_key
+from smoothsynth.schema.valued import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from smoothsynth.private.table import Table
-    from smoothsynth.schema import Schema
+    from smoothsynth.schema import Column
 
     Array = NDArray[np.float64]
     Kernel = tuple[str, Array, float]
     Question = Callable[[Mapping[str, Array]], float]
+    Flags = NDArray[np.bool_]
+    Progress = Callable[[str, int, int | None], None]
 
 
 _BATCH_ROWS = 2**16
+# Of a column with more distinct texts the further ones are not looked at; what can be read of them is counted all the same.
+_MOST_TEXTS = 50_000
+# A column of which more than this share of the cells that are not missing is lost cannot be released as described.
+MOSTLY = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -88,8 +99,7 @@ def compare(
 
 
 def _unit_rows(table: Table) -> Array:
-    names = table.schema.names
-    batches = (dict(zip(names, batch.columns, strict=True)) for batch in table._batches(_BATCH_ROWS))
+    batches = (read_rows(batch, table.schema) for batch in table._batches(_BATCH_ROWS))
     return np.concatenate([table.schema.to_unit(batch) for batch in batches])
 
 
@@ -107,7 +117,139 @@ def _correlation(points: Array) -> Array:
     return np.asarray(np.clip(scaled.T @ scaled, -1.0, 1.0))
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ColumnProfile:
+    """How many cells of a column there are, are missing, cannot be read, lie outside the bounds, or are no level."""
+
+    name: str
+    type: str
+    rows: int
+    missing: int
+    unreadable: int
+    outside: int | None
+    no_level: int | None
+    findings: tuple[Finding, ...] = ()
+
+    def __repr__(self) -> str:
+        return "<private column profile>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("A profile of private cells cannot be copied or pickled.")
+
+    @property
+    def lost(self) -> float:
+        """The share of the cells with something in them that a release would not read."""
+        lost = self.unreadable + (self.no_level or 0)
+        return lost / (self.rows - self.missing) if lost else 0.0
+
+    @property
+    def is_mostly_lost(self) -> bool:
+        """Whether a release would read less than half of what is there, or there is nothing at all."""
+        return self.lost > MOSTLY or self.missing == self.rows
+
+
+def profile(
+    data: object, schema: Schema, *, progress: Progress | None = None
+) -> tuple[tuple[ColumnProfile, ...], tuple[str, ...]]:
+    """Return a profile of each column of the schema, and the names of columns that are in the table and not in the schema."""
+    read = dict(schema.columns)
+    if schema.person is not None:
+        read[schema.person] = Category(PRIVATE)
+    tallies = tally(data, read, progress=progress)
+    profiles = tuple(one.profile(is_person=name == schema.person) for name, one in tallies.items())
+    return profiles, tuple(name for name, _ in columns_of(data) if name not in read)
+
+
+def tally(data: object, columns: Mapping[str, Column], *, progress: Progress | None = None) -> dict[str, Tally]:
+    """Go through all rows once."""
+    table, found, done = open_table(data, Schema(columns)), {n: Tally(n, c) for n, c in columns.items()}, 0
+    try:
+        for batch in table._batches(_BATCH_ROWS):
+            for name, one in found.items():
+                one.add(batch.column(name))
+            done += batch.num_rows
+            if progress is not None:
+                progress("looking at cells", done, table.rows)
+        return found
+    except Exception as error:
+        problem = in_words(error)
+    raise problem
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Tally:
+    """What was counted of a column so far."""
+
+    name: str
+    column: Column
+    rows: int = 0
+    missing: int = 0
+    lost: int = 0
+    outside: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, cells: pa.Array) -> None:
+        """Count the cells of a batch."""
+        texts, places = labelled(cells)
+        nulls = null_keys(self.column)
+        absent = np.array([*(not text or level_key(text) in nulls for text in texts), True])[places]
+        self.rows += len(cells)
+        self.missing += int(absent.sum())
+        self.lost += int((self._unread(cells) & ~absent).sum())
+        self.outside += self._beyond(cells)
+        times = np.bincount(places + 1, minlength=len(texts) + 1)[1:].tolist()
+        for text, often in zip(texts, times, strict=True):
+            if text and often and (text in self.counts or len(self.counts) < _MOST_TEXTS):
+                self.counts[text] += often
+
+    @property
+    def _open(self) -> bool:
+        sides = (getattr(self.column, "lower", None), getattr(self.column, "upper", None))
+        return PRIVATE in sides or getattr(self.column, "levels", None) == PRIVATE
+
+    def _unread(self, cells: pa.Array) -> Flags:
+        if not isinstance(self.column, Category):
+            return np.isnan(read_cells(cells, self.column).astype(np.float64))
+        if self._open:
+            return np.zeros(len(cells), dtype=bool)
+        levels = Category(self.column.levels, nullable=True, null_values=self.column.null_values)
+        return np.asarray(read_cells(cells, levels) < 0)
+
+    def _beyond(self, cells: pa.Array) -> int:
+        if isinstance(self.column, Category) or self._open or self.column.kind == "boolean":
+            return 0
+        values, (lower, upper) = read_cells(cells, self.column).astype(np.float64), self.column.bounds
+        return int(np.count_nonzero((values < lower) | (values > upper)))
+
+    @property
+    def texts(self) -> Texts:
+        """The distinct texts of the cells that are not missing."""
+        nulls = null_keys(self.column)
+        return Texts(self.name, {t: n for t, n in self.counts.items() if level_key(t) not in nulls})
+
+    def profile(self, *, is_person: bool = False) -> ColumnProfile:
+        """Return the profile of the column, with what the owner should know and write."""
+        category = isinstance(self.column, Category)
+        if is_person:
+            said = person_findings(self.counts, self.missing / self.rows)
+        else:
+            counted = {"missing": self.missing, "lost": self.lost, "outside": self.outside}
+            said = findings(self.texts, self.column, {key: n / self.rows for key, n in counted.items()})
+        return ColumnProfile(
+            name=self.name,
+            type="person" if is_person else self.column.kind,
+            rows=self.rows,
+            missing=self.missing,
+            unreadable=0 if category else self.lost,
+            outside=None if category or self._open else self.outside,
+            no_level=self.lost if category and not self._open else None,
+            findings=said,
+        )
+
+
 _HEAD = """\
+# PRIVATE: drafted from the private rows; its comments tell of them without noise. Delete them before you share it.
+#
 # A draft: fill in lower and upper, or levels, for each column, and delete the columns that nobody should ask about.
 #
 # Bounds and levels must be public knowledge: a code book, a law, the range of an instrument, a form, common sense. Do
@@ -122,11 +264,12 @@ _HEAD = """\
 # readers; a section  [about]  says what the table is: title, description, owner, licence, contact, url, published.
 #
 # If a person can have several rows, name the column with their ids in a line  person = "patient_id"  above all columns, and
-# delete its section: it is read, and never released.
+# leave it out below: it is read, and never released.
 #
 # Make sure that the names below are names, and no person's cells: of a CSV file they are its first line.
-# The types were guessed from the types in the file, or from its first rows. Make sure that they are what you would have
-# said without looking.
+# Types, decimal signs and formats of dates were guessed from the cells, and will be public: they are your decision. Make sure
+# that they are what you would have said without looking. Lines that are commented out are proposals. Then look at what a
+# release would lose:  smoothsynth check DATA --schema THIS_FILE
 """
 
 
@@ -141,31 +284,95 @@ _LEFT_OPEN = {
 }
 
 
-def draft_schema(path: str | Path, *, names: Sequence[str] | None = None) -> str:
-    """Return the text of a schema file with the names and types of a table; bounds and levels are left open.
+_PRIVATE = {
+    **dict.fromkeys(("number", "integer", "date", "datetime"), 'lower = "private"\nupper = "private"\n'),
+    "category": 'levels = "private"\n',
+    "boolean": "",
+}
+
+
+def draft_schema(data: Any, *, names: Sequence[str] | None = None, private: bool = False) -> str:
+    """Return the text of a schema file with names, types and formats of a table; bounds and levels are left open.
 
     A CSV file whose first line looks like cells, not like names, is refused: a schema is published, and these would be a
-    person's. `names` says what the columns are called, in their order.
+    person's. `names` says what the columns are called, in their order. With `private`, a release finds bounds and levels.
     """
-    parts, kinds = [_HEAD], column_kinds(path)
-    if names is not None:
-        kinds = list(zip(_checked(names, len(kinds), path), (kind for _, kind in kinds), strict=True))
-    elif str(path).lower().endswith((".csv", ".csv.gz")) and looks_like_cells([name for name, _ in kinds]):
+    kinds = columns_of(data)
+    is_csv = str(data).lower().endswith((".csv", ".csv.gz"))
+    if names is None and is_csv and looks_like_cells([name for name, _ in kinds]):
         raise DataError(
-            f"{path} must begin with a line of column names, and its first line looks like somebody's cells: there is a "
+            f"{data} must begin with a line of column names, and its first line looks like somebody's cells: there is a "
             "number, a date, an empty or a repeated name in it. Write a line of names above it; or, if these are the names, "
             "or to see a draft with others, say names=[...] (--names a,b,c) with one name for each column."
         )
-    for name, kind in kinds:
-        section = f"[columns.{_quoted(name)}]"
-        if kind in _LEFT_OPEN:
-            parts.append(f'{section}\ntype = "{kind}"\n{_LEFT_OPEN[kind]}')
-        else:
-            parts.append(f"# {section}   holds {kind}, which cannot be released; it is left out.\n")
-    return "\n".join(parts)
+    called = [name for name, _ in kinds] if names is None else _checked(names, len(kinds), data)
+    looked = _looked(data, kinds, is_csv=is_csv)
+    columns = [
+        _Drafted.of(name, kind, looked.get(old), is_csv) for name, (old, kind) in zip(called, kinds, strict=True)
+    ]
+    return "\n".join([_HEAD, *_above(columns), *(column.section(private=private) for column in columns)])
 
 
-def _checked(names: Sequence[str], count: int, path: str | Path) -> Sequence[str]:
+def _looked(data: Any, kinds: Sequence[tuple[str, str]], *, is_csv: bool) -> dict[str, Tally]:
+    """Look at the cells of all columns whose types can be read; not at those of which several have the same name."""
+    times = Counter(name for name, _ in kinds)
+    known = [name for name, kind in kinds if times[name] == 1 and name and (is_csv or kind in _LEFT_OPEN)]
+    return tally(data, dict.fromkeys(known, Category(PRIVATE))) if known else {}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Drafted:
+    """A column of a draft: its type, or what it holds in words, and what was found in its cells."""
+
+    name: str
+    kind: str
+    found: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, name: str, kind: str, seen: Tally | None, is_csv: bool) -> _Drafted:  # noqa: FBT001
+        if seen is None:
+            return cls(name, kind, ())
+        kind = seen.texts.kind if is_csv or kind == "category" else kind
+        return cls(
+            name, kind, findings(seen.texts, None, {"missing": seen.missing / seen.rows, "lost": 0.0, "outside": 0.0})
+        )
+
+    @property
+    def is_usable(self) -> bool:
+        return self.kind in _LEFT_OPEN and not any(one.is_unusable for one in self.found)
+
+    def section(self, *, private: bool) -> str:
+        """Return the section of the schema file; of a column that cannot be released a comment."""
+        said = "".join(f"# {one.about}, {percent(one.share)}: {one.sentence}\n" for one in self.found)
+        if not self.is_usable:
+            why = said or f"# holds {self.kind}, which cannot be released\n"
+            return f"# [columns.{_quoted(self.name)}]   holds {self._held}; it is left out.\n{why}"
+        bounds = (_PRIVATE if private else _LEFT_OPEN)[self.kind]
+        stated = [one.write for one in self.found if one.write.startswith(_STATED)]
+        other = (*_STATED, "type", *(["levels"] if private else []))
+        proposed = [f"# {one.write}" for one in self.found if one.write and not one.write.startswith(other)]
+        return f'[columns.{_quoted(self.name)}]\n{said}type = "{self.kind}"\n{bounds}' + "".join(
+            f"{line}\n" for line in (*stated, *proposed)
+        )
+
+    @property
+    def _held(self) -> str:
+        return self.found[0].about if self.found else self.kind
+
+
+# How cells are written is stated like a type; what is missing in them is only proposed.
+_STATED = ("decimal", "date_format")
+
+
+def _above(columns: Sequence[_Drafted]) -> list[str]:
+    """Return the lines above all columns: who may be a person, and what is left out."""
+    ids = [column.name for column in columns if any(one.about == "ids" for one in column.found)]
+    left = [column.name for column in columns if not column.is_usable]
+    lines = [f"# person = {_quoted(name)}\n" for name in ids]
+    return [*lines, f"drop = [{', '.join(map(_quoted, left))}]\n"] if left else lines
+
+
+def _checked(names: Sequence[str], count: int, path: Any) -> Sequence[str]:
     if len(names) != count or len(set(names)) < count or not all(names):
         raise DataError(
             f"{path} has {count} columns: give as many names, each once and none empty; {len(names)} were given."

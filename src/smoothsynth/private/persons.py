@@ -26,6 +26,7 @@ from smoothsynth.errors import DataError
 from smoothsynth.private.sources.cells import numbers, read_cells
 from smoothsynth.schema import Category
 from smoothsynth.schema.category import labelled
+from smoothsynth.schema.reading import prepared
 from smoothsynth.schema.valued import PRIVATE
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Persons:
     def _cells(self, array: pa.Array, column: Column) -> Ids:
         """Return cells as whole numbers, the same for cells that no sum tells apart."""
         if isinstance(column, Category):
-            return self._texts(array, 8)[:, 0]
+            return self._texts(prepared(array, column), 8)[:, 0]
         found = read_cells(array, column).astype(np.float64) + 0.0
         found[np.isnan(found)] = np.nan
         return found.view(np.int64)

@@ -20,6 +20,7 @@ from smoothsynth.errors import PlanError, SmoothsynthError
 from smoothsynth.private.table import in_words
 from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.schema.category import labelled
+from smoothsynth.schema.reading import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -199,7 +200,7 @@ def _counted(table: Table, names: Sequence[str], progress: Callable[[int, int], 
     sealed, done = [SealedCounts() for _ in names], 0
     for batch in table._batches(_BATCH_ROWS):
         for name, counts in zip(names, sealed, strict=True):
-            counts.add(batch.column(name))
+            counts.add(prepared(batch.column(name), table.schema.columns[name]))
         done += batch.num_rows
         # A callback that fails must not find rows among the names of the frame that called it.
         del batch

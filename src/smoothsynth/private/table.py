@@ -209,6 +209,14 @@ def open_table(
     raise failed
 
 
+def columns_of(data: object) -> list[tuple[str, str]]:
+    """Return the names of the columns of a table, and what their types hold: a type of the schema, or something in words."""
+    paths = data if isinstance(data, (list, tuple)) and data else [data]
+    if isinstance(paths[0], (str, os.PathLike)):
+        return files.column_kinds(os.fspath(paths[0]))
+    return frames.column_kinds(data)
+
+
 def _source(data: object, columns: Mapping[str, Column], memory: str | int | None, persons: Persons | None) -> Source:
     """Open the data; of persons, those of their rows that are taken."""
     if persons is None:

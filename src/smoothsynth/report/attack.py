@@ -1,10 +1,11 @@
-"""The owner's report of attacks on a release, as tables for a terminal and as a page."""
+"""The owner's reports: of attacks on a release, as tables for a terminal and as a page, and of a check of the cells."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
 
+from smoothsynth.pipeline import check
 from smoothsynth.pipeline.attack import CURVE_HEADS, HEADS, MARK
 from smoothsynth.report.page import asset, source_hash, table
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from smoothsynth.pipeline.attack import AttackReport
+    from smoothsynth.pipeline.check import CheckReport
 
 
 def as_terminal_tables(report: AttackReport) -> list[RenderableType]:
@@ -22,6 +24,11 @@ def as_terminal_tables(report: AttackReport) -> list[RenderableType]:
     if report.curves():
         shown.append(_terminal_table(CURVE_HEADS, report.curves()))
     return [*shown, report.in_words()]
+
+
+def as_check_tables(report: CheckReport) -> list[RenderableType]:
+    """Return the mark, the shares of cells, what there is to say of each column, and a summary, for a terminal."""
+    return [MARK, _terminal_table(check.HEADS, report.lines()), *report.remarks(), "", report.in_words()]
 
 
 def _terminal_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> RenderableType:

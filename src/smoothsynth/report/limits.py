@@ -143,8 +143,8 @@ def _weights(release: Release) -> Iterator[Limit]:
         yield Limit(
             "The population of the survey",
             f"Column {release.schema.weight!r} holds survey weights, and all figures on this page are of rows without them. "
-            "For the population weight the synthetic rows with this column, or ask with smoothsynth answer --weighted, "
-            "which gives intervals.",
+            "For the population weight the synthetic rows with this column, or ask with answer(..., weighted=True) or "
+            "--weighted, which gives intervals.",
         )
 
 

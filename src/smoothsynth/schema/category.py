@@ -18,7 +18,7 @@ import numpy as np
 
 from smoothsynth._display import shown_as_call
 from smoothsynth.errors import arguments_in_words
-from smoothsynth.schema import cells, hierarchy, valued
+from smoothsynth.schema import cells, hierarchy, reading, valued
 from smoothsynth.schema.cells import MISSING, microseconds
 from smoothsynth.schema.hierarchy import MOST_LEVELS, Hierarchy
 from smoothsynth.schema.texts import level_key, level_text, moment_text, number_text
@@ -57,6 +57,7 @@ class Category:
     nullable: bool = False
     parents: Any = None
     description: str | None = None
+    null_values: Sequence[str | float] = ()
     # Made when first asked for: the tiers, and the category of their nodes.
     _tiers: Hierarchy | None = field(default=None, init=False, repr=False, compare=False)
     _cube: Category | None = field(default=None, init=False, repr=False, compare=False)
@@ -64,9 +65,7 @@ class Category:
     kind = "category"
 
     def __post_init__(self) -> None:
-        valued.tidy_texts(self)
-        if isinstance(self.levels, list):
-            object.__setattr__(self, "levels", tuple(self.levels))
+        valued.tidy_options(self)
         if self.parents is not None:
             other = None if self.other is None else str(self.other).strip()
             object.__setattr__(self, "parents", hierarchy.normal(self.texts, self.parents, other))
@@ -109,7 +108,11 @@ class Category:
     def problem(self) -> str | None:
         """Say what is wrong with the levels, in words, or None."""
         found = self._open_problem() if isinstance(self.levels, str) else self._levels_problem()
-        return found or valued.shared_problem(self)
+        return found or valued.shared_problem(self) or self._nulls_problem()
+
+    def _nulls_problem(self) -> str | None:
+        twice = reading.null_keys(self) & {level_key(text) for text in self.texts}
+        return "a level cannot be one of null_values too: take it out of one of them" if twice else None
 
     def _levels_problem(self) -> str | None:
         if not isinstance(self.levels, tuple) or not 2 <= len(self.levels) <= MOST_LEVELS:
@@ -288,6 +291,8 @@ class Intervals:
 
     edges: tuple[float, ...]
     kind: str
+    # The column whose cells they are, which says how those are read.
+    column: object = None
 
     nullable = True
 

@@ -157,7 +157,10 @@ def _zone(texts: pa.Array) -> NDArray[np.int64]:
 
 # A cell of text that is a number, once white space around it and a leading plus are gone.
 _NUMBER_CELL = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^-?(?i:inf|infinity)$"
-_TRUTHS: dict[str | None, float] = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
+_TRUTHS: dict[str | None, float] = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), 0.0),
+}
 
 
 def arrow_of(cells: Any) -> pa.Array:

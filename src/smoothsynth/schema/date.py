@@ -13,6 +13,8 @@ from smoothsynth.errors import arguments_in_words
 from smoothsynth.schema import valued
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -27,19 +29,24 @@ Moment = datetime.datetime | datetime.date | str | None
 @shown_as_call
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A column of days between two public bounds, or "private" ones; days outside are moved to the bound."""
+    """A column of days between two public bounds, or "private" ones; days outside are moved to the bound.
+
+    `date_format`, such as "%d.%m.%Y" or several, says how days are written in text; without it they are ISO 8601.
+    """
 
     lower: Day = None
     upper: Day = None
     _: KW_ONLY
     nullable: bool = False
     description: str | None = None
+    date_format: str | Sequence[str] | None = None
+    null_values: Sequence[str | float] = ()
 
     kind = "date"
     map = None
 
     def __post_init__(self) -> None:
-        valued.tidy_texts(self)
+        valued.tidy_options(self)
         object.__setattr__(self, "lower", _day(self.lower))
         object.__setattr__(self, "upper", _day(self.upper))
 
@@ -106,12 +113,14 @@ class Datetime:
     _: KW_ONLY
     nullable: bool = False
     description: str | None = None
+    date_format: str | Sequence[str] | None = None
+    null_values: Sequence[str | float] = ()
 
     kind = "datetime"
     map = None
 
     def __post_init__(self) -> None:
-        valued.tidy_texts(self)
+        valued.tidy_options(self)
         object.__setattr__(self, "lower", _moment(self.lower))
         object.__setattr__(self, "upper", _moment(self.upper))
 

@@ -35,6 +35,7 @@ class Number:
     A bound that nobody knows is "private": the release finds it, at a cost that the plan shows.
     `transform` gives crowded values more room: "log", "asinh" (of value / `scale`) or "rank-to-public-quantiles", with the
     `quantiles` of a code book or an earlier publication. With `nullable`, missing cells are measured as such.
+    `decimal` is the decimal sign of numbers in text, "," or ".", and `null_values` are cells that mean a missing one.
     """
 
     lower: float | str | None = None
@@ -46,13 +47,13 @@ class Number:
     scale: float | None = None
     description: str | None = None
     unit: str | None = None
+    decimal: str | None = None
+    null_values: Sequence[str | float] = ()
 
     kind = "number"
 
     def __post_init__(self) -> None:
-        valued.tidy_texts(self)
-        if isinstance(self.quantiles, list):
-            object.__setattr__(self, "quantiles", tuple(self.quantiles))
+        valued.tidy_options(self)
 
     @property
     def dimensions(self) -> int:
@@ -139,11 +140,13 @@ class Integer:
     scale: float | None = None
     description: str | None = None
     unit: str | None = None
+    decimal: str | None = None
+    null_values: Sequence[str | float] = ()
 
     kind = "integer"
 
     def __post_init__(self) -> None:
-        valued.tidy_texts(self)
+        valued.tidy_options(self)
 
     @property
     def dimensions(self) -> int:
@@ -222,6 +225,7 @@ class Boolean:
     _: KW_ONLY
     nullable: bool = False
     description: str | None = None
+    null_values: Sequence[str | float] = ()
 
     kind = "boolean"
     lower, upper = 0, 1
@@ -229,7 +233,7 @@ class Boolean:
     map = None
 
     def __post_init__(self) -> None:
-        valued.tidy_texts(self)
+        valued.tidy_options(self)
 
     @property
     def dimensions(self) -> int:

@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from smoothsynth.schema.number import Boolean, Integer, Number
 from smoothsynth.schema.valued import PRIVATE, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -66,16 +67,27 @@ def read(document: object) -> dict[str, Column]:
     """Return the columns of {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
     if not isinstance(document, dict):
         raise SchemaError(f'A schema must be {{"columns": ...}}; it is a {type(document).__name__}.')
-    extra = sorted(map(repr, set(document) - {"columns", "constraints", "codes", "person", "weight", "about"}))
+    extra = sorted(map(repr, set(document) - {"columns", "constraints", "codes", "person", "weight", "drop", "about"}))
     if extra:
         raise SchemaError(
             f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, above them constraints = [...], "
-            'person = NAME and weight = NAME, a section [codes."a -> b"] for each constraint that needs one, and [about].'
+            "person = NAME, weight = NAME and drop = [NAMES], "
+            'a section [codes."a -> b"] for each constraint that needs one, and [about].'
         )
     columns = document.get("columns")
     if not isinstance(columns, dict) or not columns:
         raise SchemaError('No columns. Describe each as [columns.NAME] with type = "number", lower and upper.')
-    return {name: _column(name, facts) for name, facts in columns.items()}
+    _check_dropped(document.get("drop", []), columns)
+    return _all_or_none({name: partial(_described, name, facts) for name, facts in columns.items()})
+
+
+def _check_dropped(names: object, columns: Mapping[str, object]) -> None:
+    """Refuse columns that are left out and described; a schema file may say what it leaves out, and that is all."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SchemaError(f"drop must be a list of the names of columns that are left out; it is {shown(names)}.")
+    for name in names:
+        if name in columns:
+            raise SchemaError(f"Column {name!r} is dropped and described. Take it out of drop, or delete its section.")
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -128,6 +140,11 @@ def check(name: object, column: object) -> None:
         )
 
 
+def _checked(name: str, column: Column) -> Column:
+    check(name, column)
+    return column
+
+
 def check_person(person: object, columns: Mapping[str, Column]) -> None:
     """Refuse a person's id that is no other column: it is read to tell persons apart, and never released."""
     if not isinstance(person, str) or not person or any("\ud800" <= letter <= "\udfff" for letter in person):
@@ -155,6 +172,29 @@ def check_weight(weight: object, columns: Mapping[str, Column]) -> None:
         )
     if column.nullable:
         raise SchemaError(f"Column {weight!r} holds weights, one for each row; it must not be nullable.")
+
+
+def _described(name: str, facts: object) -> Column:
+    """Return a column that is well described."""
+    return _checked(name, _column(name, facts))
+
+
+def _all_or_none(columns: Mapping[str, Callable[[], Column]]) -> dict[str, Column]:
+    """Return all columns; if some cannot be, say of each of them why."""
+    found, problems = {}, []
+    for name, described in columns.items():
+        try:
+            found[name] = described()
+        except SchemaError as error:
+            problems.append(str(error))
+    if not problems:
+        return found
+    # What holds for every column is said once, at the end.
+    shared = [text for text in (WHY_PUBLIC, WHY_PUBLIC_LEVELS) if sum(text in one for one in problems) > 1]
+    for text in shared:
+        problems = [one.replace(f" {text}", "") for one in problems]
+    heading = [f"{len(problems)} columns cannot be used:"] if len(problems) > 1 else []
+    raise SchemaError(*heading, *problems, *shared)
 
 
 def _column(name: str, facts: object) -> Column:
@@ -214,8 +254,7 @@ class Schema:
             )
         if not self.columns:
             raise SchemaError("A schema needs at least one column; it has none. Add a [columns.NAME] section.")
-        for name, column in self.columns.items():
-            check(name, column)
+        _all_or_none({name: partial(_checked, name, column) for name, column in self.columns.items()})
         if self.person is not None:
             check_person(self.person, self.columns)
         if self.weight is not None:
@@ -351,6 +390,16 @@ class Schema:
         return found
 
     @classmethod
+    def of(cls, given: Schema | Mapping[str, Any] | str | Path) -> Schema:
+        """Return the schema that is given: itself, a path to its file, its columns by name, or its plain values."""
+        if isinstance(given, Schema):
+            return given
+        if isinstance(given, (str, Path)):
+            return cls.load(given)
+        plain = isinstance(given, Mapping) and isinstance(given.get("columns"), Mapping)
+        return cls.from_facts(given) if plain else cls(given)
+
+    @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a schema file (TOML), and the files of levels that it names beside it."""
         # Errors of decoding and of TOML carry the whole file, which may be a table named by mistake: not chained.
@@ -358,12 +407,12 @@ class Schema:
             document = parse(Path(path).read_text(encoding="utf-8"))
             return cls.from_facts(with_level_files(document, Path(path).parent))
         except SchemaError as error:
-            problem = f"{path}: {error}"
+            problems = (f"{path}: {error.problems[0]}", *error.problems[1:])
         except UnicodeDecodeError:
-            problem = f"{path} must be a UTF-8 text file and is not. Save it again as UTF-8."
+            problems = (f"{path} must be a UTF-8 text file and is not. Save it again as UTF-8.",)
         except (OSError, ValueError) as error:
-            problem = f"The schema file {path} cannot be read: {getattr(error, 'strerror', 'it is not a path')}."
-        raise SchemaError(problem)
+            problems = (f"The schema file {path} cannot be read: {getattr(error, 'strerror', 'it is not a path')}.",)
+        raise SchemaError(*problems)
 
     @classmethod
     def parse(cls, text: str) -> Schema:

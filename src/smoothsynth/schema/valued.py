@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from smoothsynth.errors import SchemaError
+from smoothsynth.schema import reading
 from smoothsynth.schema.about import text_problem, tidy
 from smoothsynth.schema.cells import numbers_of
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 PRIVATE = "private"
 # What a column is, in plain words.
 _TEXTS = ("description", "unit")
+_LISTS = ("levels", "quantiles", "date_format", "null_values")
 # Powers of two between which numbers, whole numbers, days and seconds are looked for.
 POWERS = {"number": (-128, 128), "integer": (0, 53), "date": (0, 22), "datetime": (0, 38)}
 
@@ -61,23 +63,27 @@ def search_problem(lower: object, upper: object, kind: str) -> str | None:
 
 
 def shared_problem(column: Any) -> str | None:
-    """Say what is wrong with what every column has, `nullable` and its texts, or None."""
+    """Say what is wrong with what columns of all types have: `nullable`, how cells are read, texts; or None."""
     if not isinstance(column.nullable, bool):
         return f"nullable must be true or false, not {shown(column.nullable)}"
-    return next(filter(None, (text_problem(name, getattr(column, name, None)) for name in _TEXTS)), None)
+    texts = (text_problem(name, getattr(column, name, None)) for name in _TEXTS)
+    return reading.problem(column) or next(filter(None, texts), None)
 
 
-def tidy_texts(column: Any) -> None:
-    """Give the texts of a column single spaces."""
+def tidy_options(column: Any) -> None:
+    """Give the texts of a column single spaces, and make tuples of its lists."""
+    for name in _LISTS:
+        if isinstance(getattr(column, name, None), list):
+            object.__setattr__(column, name, tuple(getattr(column, name)))
     for name in _TEXTS:
         if getattr(column, name, None) is not None:
             object.__setattr__(column, name, tidy(getattr(column, name)))
 
 
 def shared_facts(column: Any) -> dict[str, Any]:
-    """Return what a schema file says of what every column has: whether cells may be missing, and its texts."""
+    """Return what a schema file says of what every column has: what is missing, how cells are read, texts."""
     texts = {name: text for name in _TEXTS if (text := getattr(column, name, None)) is not None}
-    return {**({"nullable": True} if column.nullable else {}), **texts}
+    return {**({"nullable": True} if column.nullable else {}), **reading.facts(column), **texts}
 
 
 def span(lower: object, upper: object) -> tuple[float, float]:

@@ -54,6 +54,7 @@ def test_a_draft_names_types_and_leaves_facts_open(tmp_path):
     )
     draft = draft_schema(path)
     sections = tomllib.loads(draft)["columns"]
+    assert tomllib.loads(draft)["drop"] == ["hour", "empty"]
     kinds = {
         "whole": "integer",
         "real": "number",
@@ -66,7 +67,7 @@ def test_a_draft_names_types_and_leaves_facts_open(tmp_path):
     assert "# lower" in draft
     assert "# levels" in draft
     assert '[columns."empty"]   holds nothing' in draft
-    assert '[columns."hour"]   holds time32' in draft
+    assert '[columns."hour"]   holds times of day' in draft
     assert "SECRET" not in draft
     assert "2020-01-31" not in draft
 

@@ -1,5 +1,8 @@
 """A draft has names of columns, never a person's cells."""
 
+import sys
+
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -7,6 +10,11 @@ import smoothsynth as ss
 from smoothsynth.cli.main import app
 from smoothsynth.private.owner import draft_schema
 from smoothsynth.private.sources.cells import looks_like_cells
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROW = "Quastenberg,f,47.11235813\n"
 
@@ -94,3 +102,68 @@ def test_every_name_is_read_back_from_a_draft_that_can_be_printed(name, tmp_path
     assert all(c.isprintable() or c == "\n" for c in text)
     filled = text.replace("# lower = ", "lower = 0").replace("# upper = ", "upper = 1")
     assert ss.Schema.parse(filled).names == (name,)
+
+
+@pytest.fixture(scope="module")
+def messy(tmp_path_factory, write_messy):
+    return write_messy(tmp_path_factory.mktemp("messy") / "messy.csv", rows=800)
+
+
+def test_a_draft_knows_the_cells(messy):
+    text = ss.draft(messy)
+    found = tomllib.loads(text)
+    assert text.startswith("# PRIVATE")
+    assert found["drop"] == ["patient_id", "name", "country"]
+    assert '# person = "patient_id"' in text
+    assert {name: facts["type"] for name, facts in found["columns"].items()} == {
+        "admitted": "date",
+        "height": "number",
+        "age": "integer",
+        "sex": "category",
+        "smoker": "boolean",
+        "cost": "number",
+        "weight": "number",
+        "diagnosis": "category",
+        "lat": "number",
+        "lon": "number",
+        "visits": "integer",
+        "score": "integer",
+    }
+    assert found["columns"]["height"] == {"type": "number", "decimal": ","}
+    assert found["columns"]["admitted"]["date_format"] == ["%d.%m.%Y", "%Y-%m-%d"]
+    assert "# null_values = [999]" in text
+
+
+def test_no_bound_level_or_cell_is_in_a_draft(messy):
+    text = ss.draft(messy)
+    assert not [line for line in text.splitlines() if line.startswith(("lower", "upper", "levels", "nullable"))]
+    for cell in ("femal", "P000001", "Name1", "D001", '"DE"'):
+        assert cell not in text
+
+
+def test_private_bounds_make_a_draft_that_can_be_released(messy):
+    schema = ss.Schema.parse(ss.draft(messy, private=True))
+    assert schema.columns["height"] == ss.Number("private", "private", decimal=",")
+    assert ss.check(messy, schema).passed
+
+
+def test_a_frame_has_the_same_draft(messy):
+    frame = pd.read_csv(messy, dtype=str, keep_default_na=False, na_values=["", "NA"])
+    assert ss.draft(frame) == ss.draft(messy)
+
+
+def test_a_draft_is_for_its_owner_and_not_written_into_a_release(messy, tmp_path):
+    output = tmp_path / "schema.toml"
+    assert CliRunner().invoke(app, ["schema", str(messy), "-o", str(output)]).exit_code == 0
+    assert output.stat().st_mode & 0o077 == 0
+    (tmp_path / "receipt.json").write_text("{}")
+    refused = CliRunner().invoke(app, ["schema", str(messy), "-o", str(tmp_path / "other.toml")])
+    assert refused.exit_code == 1
+    assert "inside a release folder" in refused.output
+
+
+@pytest.mark.parametrize("drop", ['drop = "a"', 'drop = ["x"]', "drop = [1]"])
+def test_what_is_dropped_is_a_list_of_other_columns(drop):
+    with pytest.raises(ss.SchemaError, match="drop"):
+        ss.Schema.parse(f'{drop}\n[columns.x]\ntype = "boolean"\n')
+    assert ss.Schema.parse('drop = ["a"]\n[columns.x]\ntype = "boolean"\n').names == ("x",)

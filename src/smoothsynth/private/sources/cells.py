@@ -16,6 +16,7 @@ from smoothsynth.errors import DataError
 from smoothsynth.schema import Category, unknown_column
 from smoothsynth.schema.category import AllLevels, Intervals
 from smoothsynth.schema.cells import doubles, is_text, numbers_of, plain_values
+from smoothsynth.schema.reading import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from smoothsynth.schema import Column
+    from smoothsynth.schema import Column, Schema
 
 
 _HELD = {
@@ -148,12 +149,18 @@ def read_cells(array: pa.Array, column: Column | Intervals | AllLevels) -> NDArr
 
     Text is read cell by cell. What cannot be read is missing.
     """
+    array = prepared(array, column.column if isinstance(column, Intervals) else column)
     if isinstance(column, (Category, AllLevels)):
         return column.codes(array)
     array = plain_values(array)
     plain = column.kind in ("number", "integer") and not is_text(array.type)
     found = numbers(array) if plain else numbers_of(array, column.kind)
     return column.codes(found) if isinstance(column, Intervals) else found
+
+
+def read_rows(batch: pa.RecordBatch, schema: Schema) -> dict[str, pa.Array]:
+    """Return the columns of a batch of private rows, as the options of the schema say that they are read."""
+    return {name: prepared(batch.column(name), column) for name, column in schema.columns.items()}
 
 
 def numbers(array: pa.Array) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from smoothsynth.errors import DataError
-from smoothsynth.private.sources.cells import check_names, check_types, readable, wrong_type
+from smoothsynth.private.sources.cells import check_names, check_types, kind_of, readable, wrong_type
 from smoothsynth.private.sources.validation import safe_batches
 from smoothsynth.schema.cells import arrow_of
 
@@ -212,6 +212,31 @@ def open_frame(data: Any, columns: Mapping[str, Column], *, memory: int) -> Sour
         once = isinstance(data, pa.RecordBatchReader) or hasattr(data, "__next__")
         return kept_stream(data, columns, memory=memory) if once else from_stream(data, columns)
     raise DataError(f"The data must be {ACCEPTED}; it is a {type(data).__name__}.")
+
+
+def column_kinds(data: Any) -> list[tuple[str, str]]:
+    """Return the names of the columns of a table in memory, and what their types hold; no row of it is read."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        names = [label for label in data.columns if isinstance(label, str)]
+        arrays = {name: _attempt(partial(_typed_array, data[name].iloc[:0])) for name in names}
+        return [(name, "other" if array is None else kind_of(array.type)) for name, array in arrays.items()]
+    schema = _attempt(lambda: _arrow_schema(data))
+    if schema is None:
+        raise DataError(f"The data must be {ACCEPTED}; it is a {type(data).__name__}.")
+    return [(field.name, kind_of(field.type)) for field in schema]
+
+
+def _arrow_schema(data: Any) -> pa.Schema:
+    """Return the Arrow schema of a table; a polars query and a DuckDB relation are asked for no row."""
+    import pyarrow as pa
+
+    if isinstance(data, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+        return data.schema
+    if hasattr(type(data), "collect_schema"):
+        return data.lazy().head(0).collect().to_arrow().schema
+    empty = data.limit(0) if hasattr(type(data), "project") else data
+    return pa.RecordBatchReader.from_stream(empty).schema
 
 
 @dataclass(frozen=True, slots=True, repr=False)
