@@ -21,7 +21,12 @@ ABOUT = (
     "averages, regression scores) has nearly the same answer on it.\n\n"
     "Start with **smoothsynth demo**; for your own table: **schema**, **check**, **plan**, **release**."
 )
-OPTIONS = {"--version": "Show the version and stop.", "--help": "Show this message and exit."}
+OPTIONS = {
+    "--version": "Show the version and stop.",
+    "--install-completion": "Install completion for the current shell.",
+    "--show-completion": "Show completion for the current shell, to copy it or customize the installation.",
+    "--help": "Show this message and exit.",
+}
 # The first sentence of each command, in the order of work.
 COMMANDS = {
     "demo": "Tell the whole story on a built-in table (569 breast-cancer records): plan, release, compare.",

@@ -269,7 +269,7 @@ _HEAD = """\
 # Make sure that the names below are names, and no person's cells: of a CSV file they are its first line.
 # Types, decimal signs and formats of dates were guessed from the cells, and will be public: they are your decision. Make sure
 # that they are what you would have said without looking. Lines that are commented out are proposals. Then look at what a
-# release would lose:  smoothsynth check DATA --schema THIS_FILE
+# release would lose:  smoothsynth check DATA --schema THIS_FILE  (in Python: ss.check(DATA, schema=THIS_FILE))
 """
 
 
