@@ -3,6 +3,7 @@
 python -m benchmarks                        every name, with a line on what it does
 python -m benchmarks NAME --help            the options of one
 python -m benchmarks NAME [options]         run it
+python -m benchmarks NAME --record FILE     keep the tables that it prints in benchmarks/results/FILE.json
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import importlib
 import sys
 from itertools import groupby
 from pathlib import Path
+
+from benchmarks.results import start
 
 # What is typed, and the module whose main() it runs, folder by folder. Names outlive a move of their file.
 NAMES = {
@@ -54,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
     elif name not in NAMES:
         sys.exit(f"{unknown(name)}\n\n{listing()}")
     else:
-        sys.argv = [f"python -m benchmarks {name}", *given[1:]]
+        sys.argv = [f"python -m benchmarks {name}", *start(name, given[1:])]
         importlib.import_module(f"benchmarks.{NAMES[name]}").main()
 
 

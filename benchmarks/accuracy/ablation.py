@@ -27,13 +27,13 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.table import Table
 
 import smoothsynth as ss
 from benchmarks.accuracy import fading, kinds, learning
 from benchmarks.accuracy.metrics import Judge
 from benchmarks.accuracy.runs import there
+from benchmarks.results import Console
 from smoothsynth.methods import adaptive_rounds, tables
 from smoothsynth.private import noise
 

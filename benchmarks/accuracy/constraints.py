@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.table import Table
 from scipy.stats import wasserstein_distance
 
 import smoothsynth as ss
+from benchmarks.results import Console
 from smoothsynth.schema.constraints import broken
 
 if TYPE_CHECKING:

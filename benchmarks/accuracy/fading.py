@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 import smoothsynth as ss
 from benchmarks.accuracy.runs import parser, runs, shown
 from benchmarks.peers.run import keep
+from benchmarks.results import Console
 
 if TYPE_CHECKING:
     import argparse

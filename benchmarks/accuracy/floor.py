@@ -17,10 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks.accuracy.metrics import SIGMAS
+from benchmarks.results import Console
 from smoothsynth.accounting.charges import gaussian_multiplier
 from smoothsynth.paper.printed import printed_table
 from smoothsynth.paper.queries import answers, random_queries, worst_errors

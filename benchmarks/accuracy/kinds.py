@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.progress import track
 
 import smoothsynth as ss
 from benchmarks.accuracy.ratios import Shown, parser, ratios, scores
+from benchmarks.results import Console
 
 if TYPE_CHECKING:
     import argparse

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
@@ -34,6 +33,7 @@ import smoothsynth as ss
 from benchmarks.accuracy.mixed_judge import LEAST_GROUP, MEASURES, MixedJudge, fields
 from benchmarks.accuracy.mixed_tables import unit_points
 from benchmarks.accuracy.runs import Run, mean, parser, runs, shown, there
+from benchmarks.results import Console
 
 if TYPE_CHECKING:
     import argparse

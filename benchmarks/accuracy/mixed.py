@@ -17,12 +17,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 import smoothsynth as ss
 from benchmarks.peers.environments import PEERS, PYTHON
 from benchmarks.peers.run import CACHE, run_peer
+from benchmarks.results import Console
 
 BINS = 32
 REGIONS, EDUCATION, SEXES = list("ABCDEF"), ["none", "school", "college", "degree"], ["f", "m"]

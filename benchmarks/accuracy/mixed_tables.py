@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
@@ -36,6 +35,7 @@ from benchmarks.accuracy.tables import (
     number_column,
     table_parser,
 )
+from benchmarks.results import Console
 
 if TYPE_CHECKING:
     import argparse

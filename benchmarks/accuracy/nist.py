@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 import smoothsynth as ss
 from benchmarks.accuracy.runs import OURS, Run, mean, parser, runs, shown, there
+from benchmarks.results import Console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
 from rich.progress import Progress
 
 import smoothsynth as ss
@@ -26,6 +25,7 @@ from benchmarks.accuracy.baselines import BASELINES, PRIVATE_BASELINES
 from benchmarks.accuracy.metrics import SIGMAS, TARGETS, Judge, explained_by_real
 from benchmarks.accuracy.paper_page import as_page
 from benchmarks.accuracy.paper_summary import OURS, Facts, Line, arrange, budget_table, paper_ratios, peer_ratios
+from benchmarks.results import Console
 from smoothsynth.paper.reproduction import NAMES, DataSet, available, data_folder
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
@@ -23,6 +22,7 @@ from benchmarks.accuracy.mixed_judge import MEASURES, MixedJudge
 from benchmarks.accuracy.mixed_tables import unit_points
 from benchmarks.accuracy.nist import SETS, columns_of, prepared, schema_of
 from benchmarks.accuracy.runs import mean, parser, shown, there
+from benchmarks.results import Console
 
 if TYPE_CHECKING:
     import argparse

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 import smoothsynth as ss
@@ -17,6 +16,7 @@ from benchmarks.accuracy.metrics import Judge
 from benchmarks.peers.bins import from_bins, to_bins
 from benchmarks.peers.environments import PEERS, PYTHON
 from benchmarks.peers.run import CACHE, run_peer
+from benchmarks.results import Console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

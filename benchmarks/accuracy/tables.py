@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.progress import track
 
 import smoothsynth as ss
 from benchmarks.accuracy.ratios import Shown, parser, ratios, scores
+from benchmarks.results import Console
 from smoothsynth.schema.valued import to_unit
 
 if TYPE_CHECKING:

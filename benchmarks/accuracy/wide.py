@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.table import Table
 
 import smoothsynth as ss
 from benchmarks.accuracy.kinds import table_of
 from benchmarks.accuracy.metrics import Judge
 from benchmarks.accuracy.ratios import MEASURES
+from benchmarks.results import Console
 from smoothsynth.answer.evidence import gaussian_copula_rows
 from smoothsynth.paper.reproduction import available, data_folder
 

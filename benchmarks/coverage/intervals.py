@@ -24,11 +24,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 import smoothsynth as ss
 from benchmarks.accuracy.mixed import CATEGORIES, NUMBERS, SCHEMA, people
+from benchmarks.results import Console
 from smoothsynth.answer.answer import Query, between
 from smoothsynth.answer.evaluate import exact
 from smoothsynth.answer.language import parse

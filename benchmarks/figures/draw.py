@@ -1,9 +1,9 @@
-"""Draw figures again: of the method, of the README (picture), of the imports (house), of the slopes (fading).
+"""Draw figures again: of the method, of the README (picture), of the imports (house), of slopes (fading), in words (results).
 
-    python -m benchmarks figures {method,picture,house,fading} ...
+    python -m benchmarks figures {method,picture,house,fading,results} ...
 
 Noise is drawn afresh, so that method and picture come out a little different each time; house depends on the sources only,
-fading on the results of `python -m benchmarks fading`.
+fading and results on what benchmarks wrote.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-FIGURES = ("method", "picture", "house", "fading")
+FIGURES = ("method", "picture", "house", "fading", "results")
 
 
 def main() -> None:

@@ -1,90 +1,88 @@
-"""Draw the picture of the README from the built-in table: one release, one kind of question, the errors."""
+"""Draw the picture of the README from the made-up table of the demo: one question at every place, and group means."""
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import numpy as np
 
 import smoothsynth as ss
-from benchmarks.accuracy.metrics import SIGMAS, Judge
 from benchmarks.figures.svg import INK, document, text
-from smoothsynth.demo import DATA, SCHEMA
-from smoothsynth.paper.printed import printed_table
+from smoothsynth.demo.stays import SCHEMA, WARDS, stays
 
 OUTPUT = Path(__file__).parents[2] / "docs" / "images" / "smooth-questions.svg"
-COLUMN, WIDTH, ROUNDS = "worst_radius", 3.0, 5
-REAL, OURS, PAPER, FLAT = "#8b949e", "#1f883d", "#bf3989", "#bc7b00"
+EPSILON, DELTA, WIDTH = 1.0, 1e-7, 5.0
+REAL, OURS = "#8b949e", "#1f883d"
+LEFT, RIGHT, TOP, FOOT = 60, 430, 80, 260
 
 
 def main() -> None:
     """Release, ask, draw."""
-    schema = ss.Schema.load(SCHEMA)
-    with gzip.open(DATA, "rt", encoding="utf-8") as file:
-        rows = np.loadtxt(file, delimiter=",", skiprows=1)
-    real = schema.to_unit({name: rows[:, i] for i, name in enumerate(schema.names)})
-    judge = Judge(real, queries=10_000, seed=0)
-    released = [ss.release(DATA, schema=schema, epsilon=1.0, seed=i) for i in range(ROUNDS)]
-    ours = [judge(r.unit_rows()).relative for r in released]
-    mean = {s: float(np.mean([o[s] for o in ours])) for s in SIGMAS}
-    flat = judge(np.random.default_rng(0).uniform(-1, 1, real.shape)).relative
-    printed = printed_table("ellipsoid", delta=0.0).results["WDBC"].relative
-    column = rows[:, schema.names.index(COLUMN)]
-    curves = _curves(column, [r.to_pandas()[COLUMN].to_numpy() for r in released])
+    rows = stays()
+    made = ss.release(rows, schema=SCHEMA, epsilon=EPSILON, delta=DELTA, seed=0)
+    centres = np.linspace(0, 110, 56)
+    ages, costs, wards = (rows[name].to_numpy() for name in ("age", "cost", "ward"))
+    truth = np.exp(-(((ages[None, :] - centres[:, None]) / WIDTH) ** 2)).mean(axis=1)
+    curve = [made.answer(f"avg(exp(-power((age - {c:g}) / {WIDTH:g}, 2)))") for c in centres]
+    means = {ward: costs[wards == ward].mean() for ward in WARDS}
+    groups = {ward: made.answer(f"avg(cost where ward = '{ward}')") for ward in WARDS}
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
-    OUTPUT.write_text(_svg(curves, {"uniform rows": (flat, FLAT), "the paper, as printed": (printed, PAPER),
-                                    "smoothsynth": (mean, OURS)}), encoding="utf-8")  # fmt: skip
-    print(f"Wrote {OUTPUT}: worst relative error", {s: round(v, 4) for s, v in mean.items()})
-
-
-def _curves(column, synthetic):
-    centres = np.linspace(0, 40, 81)
-
-    def answer(values):
-        return np.exp(-((values[None, :] - centres[:, None]) ** 2) / (2 * WIDTH**2)).mean(axis=1)
-
-    return centres, answer(column), [answer(s) for s in synthetic]
-
-
-def _line(x, y, colour, width=2.0, opacity=1.0):
-    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-    return (
-        f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}" stroke-opacity="{opacity}" '
-        'stroke-linejoin="round"/>'
+    OUTPUT.write_text(
+        document(
+            [*_curve(centres, truth, curve), *_groups(means, groups)],
+            width=900,
+            height=320,
+            label="Answers on real and synthetic rows with their intervals: a kernel along age, and mean cost by ward",
+        ),
+        encoding="utf-8",
     )
+    asked = [*zip(truth, curve, strict=True), *((means[ward], groups[ward]) for ward in WARDS)]
+    held = sum(found.low <= real <= found.high for real, found in asked)
+    print(f"Wrote {OUTPUT}: {held} of {len(asked)} intervals hold the answer of the real rows.")
 
 
-def _svg(curves, errors):
-    centres, real, synthetic = curves
-    top = max(curve.max() for curve in (real, *synthetic)) * 1.08
-    x, y = lambda v: 60 + v / 40 * 360, lambda v: 260 - v / top * 190
-    parts = [
-        text(60, 30, "One smooth question at every place", size=15, weight=600),
-        text(60, 50, f"mean of exp(-({COLUMN} - c)&#178; / 2&#183;{WIDTH:g}&#178;) as c moves"),
-        *(_line(x(centres), y(s), OURS, 1.6, 0.55) for s in synthetic),
-        _line(x(centres), y(real), REAL, 3.2),
-        f'<line x1="60" y1="260" x2="420" y2="260" stroke="{INK}"/>',
-        *(text(x(v), 278, f"{v}", anchor="middle", size=12) for v in (0, 10, 20, 30, 40)),
-        text(240, 300, f"c ({COLUMN}, public bounds 0 to 40)", anchor="middle", size=12),
-        text(296, 92, "569 real rows", colour=REAL, weight=600),
-        text(296, 110, f"{ROUNDS} releases, epsilon = 1", colour=OURS, weight=600),
-        text(500, 30, "All questions at once", size=15, weight=600),
-        text(500, 50, "worst relative error of 10,000 random kernel mixtures"),
+def _points(x, y):
+    return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+
+
+def _curve(centres, truth, found):
+    top = 1.08 * max(*(one.high for one in found), *truth)
+    x = LEFT + centres / 110 * (RIGHT - LEFT)
+    value, low, high = (
+        FOOT - np.array([getattr(one, part) for one in found]) / top * (FOOT - TOP) for part in ("value", "low", "high")
+    )
+    return [
+        text(LEFT, 30, "One smooth question at every place", size=15, weight=600),
+        text(LEFT, 50, f"mean of exp(-((age - c) / {WIDTH:g})&#178;) as c moves"),
+        f'<polygon points="{_points([*x, *x[::-1]], [*low, *high[::-1]])}" fill="{OURS}" fill-opacity="0.22"/>',
+        f'<polyline points="{_points(x, FOOT - truth / top * (FOOT - TOP))}" fill="none" stroke="{REAL}" stroke-width="3.4"/>',
+        f'<polyline points="{_points(x, value)}" fill="none" stroke="{OURS}" stroke-width="1.6"/>',
+        f'<line x1="{LEFT}" y1="{FOOT}" x2="{RIGHT}" y2="{FOOT}" stroke="{INK}"/>',
+        *(text(LEFT + v / 110 * (RIGHT - LEFT), 278, f"{v}", anchor="middle", size=12) for v in range(0, 111, 20)),
+        text((LEFT + RIGHT) / 2, 300, "c (age in years, public bounds 0 to 110)", anchor="middle", size=12),
+        text(LEFT + 10, 92, "20,000 real rows (made up)", colour=REAL, weight=600),
+        text(LEFT + 10, 110, "synthetic rows, 95 % interval", colour=OURS, weight=600),
     ]
-    u, v = lambda s: 560 + (s - 2) / 8 * 300, lambda e: 260 - (np.log10(e) + 2.6) / 3.0 * 190
-    for power in (-2, -1, 0):
-        height = v(10.0**power)
-        parts += [f'<line x1="545" y1="{height:.1f}" x2="870" y2="{height:.1f}" stroke="{INK}" stroke-opacity="0.25"/>',
-                  text(538, height + 4, f"{10.0**power:g}", anchor="end", size=12)]  # fmt: skip
-    for name, (values, colour) in errors.items():
-        heights = [float(v(values[s])) for s in SIGMAS]
-        parts += [_line([u(s) for s in SIGMAS], heights, colour, 2.4),
-                  *(f'<circle cx="{u(s):.1f}" cy="{h:.1f}" r="3.4" fill="{colour}"/>'
-                    for s, h in zip(SIGMAS, heights, strict=True)),
-                  text(u(4) - 4, heights[1] + 24, name, anchor="end", colour=colour, weight=600) if colour == OURS
-                  else text(u(10), heights[-1] - 10, name, anchor="end", colour=colour, weight=600)]  # fmt: skip
-    parts += [*(text(u(s), 278, f"{s}", anchor="middle", size=12) for s in SIGMAS),
-              text(u(6), 300, "kernel width (smoother to the right)", anchor="middle", size=12)]  # fmt: skip
-    label = "Answers of smooth questions on real and synthetic rows, and worst relative errors by kernel width"
-    return document(parts, width=900, height=320, label=label)
+
+
+def _groups(means, found):
+    top = 1.08 * max(one.high for one in found.values())
+    parts = [
+        text(520, 30, "Group means, real beside synthetic", size=15, weight=600),
+        text(520, 50, "mean cost of a stay by ward, in EUR; epsilon = 1, delta = 1e-7"),
+    ]
+    for place, (ward, one) in enumerate(found.items()):
+        y = TOP + 6 + place * 30
+        x = [610 + value / top * 260 for value in (one.low, one.high, one.value, means[ward])]
+        parts += [
+            text(602, y + 4, ward, anchor="end", size=12),
+            f'<line x1="{x[0]:.1f}" y1="{y}" x2="{x[1]:.1f}" y2="{y}" stroke="{OURS}" stroke-width="7" stroke-opacity="0.28"/>',
+            f'<circle cx="{x[3]:.1f}" cy="{y}" r="5.5" fill="{REAL}"/>',
+            f'<circle cx="{x[2]:.1f}" cy="{y}" r="3" fill="{OURS}"/>',
+        ]
+    ticks = range(0, int(top), 3_000)
+    return [
+        *parts,
+        f'<line x1="610" y1="{FOOT}" x2="870" y2="{FOOT}" stroke="{INK}"/>',
+        *(text(610 + v / top * 260, 278, f"{v:,}", anchor="middle", size=12) for v in ticks),
+    ]

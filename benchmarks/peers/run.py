@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
 
 from benchmarks.accuracy.metrics import Judge
 from benchmarks.peers.bins import from_bins, to_bins
 from benchmarks.peers.environments import PEERS, PYTHON, InstallError, Peer, python_of
 from benchmarks.peers.process import Ending, run_limited
+from benchmarks.results import Console
 from smoothsynth.accounting.charges import gaussian_multiplier
 from smoothsynth.paper.reproduction import available, data_folder
 

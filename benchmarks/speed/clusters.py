@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
+from benchmarks.results import Console
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import total_degree

@@ -21,9 +21,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
+from benchmarks.results import Console
 from benchmarks.speed.moments import best_times, pass_against_multiply
 from smoothsynth._runtime import one_thread
 from smoothsynth.private.engines.local import LocalEngine

@@ -9,8 +9,9 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
 
-from rich.console import Console
 from rich.table import Table
+
+from benchmarks.results import Console
 
 HELP = "import sys; sys.argv = ['smoothsynth', '--help']; from smoothsynth.cli.start import main; main()"
 LARGEST = 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
 from rich.table import Table
 
+from benchmarks.results import Console
 from benchmarks.speed import fit, moments, start
 
 

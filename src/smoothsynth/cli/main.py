@@ -418,19 +418,22 @@ def release(
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="The release folder to write.")] = Path("demo-release"),
     epsilon: EpsilonOption = 1.0,
+    shown: Annotated[bool, typer.Option("--open", help="Open the page of the release in a browser.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Tell the whole story on a built-in table (569 breast-cancer records): plan, release, compare.
+    """Tell the whole story on a made-up table of 20,000 hospital stays: plan, release, compare.
 
-    The comparison with the real rows is possible only because this table is public.
+    The comparison with the real rows is possible only because this table is public. The paper's own table comes last.
 
     Example:  **smoothsynth demo --output demo-release**
     """
     from smoothsynth.demo.story import tell
 
     with progress_bar(quiet=quiet) as progress:
-        lines = tell(output, epsilon=epsilon, progress=progress)
-    show(*lines)
+        for line in tell(output, epsilon=epsilon, progress=progress):
+            show(line)
+    if shown:
+        typer.launch((output / "report.html").resolve().as_uri())
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ What a target error needs: the smallest epsilon, or the fewest rows, whose plan 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -122,25 +123,9 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     measured.add_column("statistics")
     for heading, most in (("numbers", None), ("mechanism", 9), ("noise (sd)", 10), ("cost", 12)):
         measured.add_column(heading, justify="right", max_width=most)
-    for found in () if plan.discovery is None else plan.discovery.charges:
-        rows = f"{found.deviation / (1 if found.delta else FULL_WEIGHT):,.0f} rows"
-        measured.add_row(found.purpose, f"{found.coordinates:,}", found.mechanism, rows, cost_of(found))
-    for m in plan.measurements:
-        # Cells of tables all have the same noise, and candidates are too many to list.
-        own = m.charge().deviation / (plan.rows * np.array(m.weights, dtype=np.float64))
-        low, high = np.min(own), np.max(own)
-        spread = f"{low:.4f}" if high < low * 1.001 else f"{low:.4f} to {high:.4f}"
-        for found in m.charges[:-1]:
-            blur = f"{found.deviation / (plan.rows * FULL_WEIGHT):.4f}"
-            measured.add_row(found.purpose, f"{found.coordinates:,}", found.mechanism, blur, cost_of(found))
-        charge = m.charge()
-        measured.add_row(m.purpose, f"{charge.coordinates:,}", m.mechanism, spread, cost_of(charge))
-    if plan.design.subspace is not None:
-        charge = plan.design.subspace.charge()
-        cost = cost_of(charge)
-        noise = charge.deviation / (plan.rows * FULL_WEIGHT)
-        for _ in range(plan.design.subspace.iterations):
-            measured.add_row(charge.purpose, f"{charge.coordinates:,}", charge.mechanism, f"{noise:.4f}", cost)
+    for row, times in Counter(_measured(plan)).items():
+        words = row[0] if times == 1 else f"{times} times: {row[0]}"
+        measured.add_row(words, *row[1:])
     delta = f", delta {plan.budget.delta:g}" if plan.budget.delta else " (pure)"
     unit = "rows" if plan.schema.person is None else "persons"
     head = (
@@ -150,6 +135,7 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
     tail = f"{_rows_note(plan)} Method: {plan.method_text}. No data was read."
     notes = [] if plan.discovery is None else ["", *plan.discovery.sentences(plan.rows)]
     if plan.budget.delta:
+        notes += ["", "Costs in per cent are shares of the sum of all 1/m^2, m the Gaussian noise by its sensitivity."]
         notes += ["", _delta_note(plan)]
     if len(plan.schema.names) > 1 and not plan.dependence:
         notes += ["", NO_DEPENDENCE]
@@ -250,10 +236,37 @@ def _delta_note(plan: Plan) -> str:
     return f"{said} It is larger than advised: {advice}."
 
 
-def cost_of(charge: Charge) -> str:
-    """Say what a charge costs, in the fewest words."""
-    if charge.epsilon is None:
-        return f"multiplier {charge.multiplier:.4g}"
+def _measured(plan: Plan) -> Iterator[tuple[str, str, str, str, str]]:
+    """Give each charge of a plan in words: what, how many numbers, mechanism, noise and cost."""
+    for found in () if plan.discovery is None else plan.discovery.charges:
+        rows = f"{found.deviation / (1 if found.delta else FULL_WEIGHT):,.0f} rows"
+        yield found.purpose, f"{found.coordinates:,}", found.mechanism, rows, cost_of(found, plan)
+    for m in plan.measurements:
+        # Cells of tables all have the same noise, and candidates are too many to list.
+        own = m.charge().deviation / (plan.rows * np.array(m.weights, dtype=np.float64))
+        low, high = np.min(own), np.max(own)
+        spread = f"{low:.4f}" if high < low * 1.001 else f"{low:.4f} to {high:.4f}"
+        for found in m.charges[:-1]:
+            yield _in_row(found, plan)
+        charge = m.charge()
+        yield m.purpose, f"{charge.coordinates:,}", m.mechanism, spread, cost_of(charge, plan)
+    if plan.design.subspace is not None:
+        yield from (_in_row(plan.design.subspace.charge(), plan) for _ in range(plan.design.subspace.iterations))
+
+
+def _in_row(charge: Charge, plan: Plan) -> tuple[str, str, str, str, str]:
+    noise = f"{charge.deviation / (plan.rows * FULL_WEIGHT):.4f}"
+    return charge.purpose, f"{charge.coordinates:,}", charge.mechanism, noise, cost_of(charge, plan)
+
+
+def cost_of(charge: Charge, plan: Plan) -> str:
+    """Say what a charge costs, in the fewest words.
+
+    Gaussian charges add up by their squares: each is told as its share of that sum.
+    """
+    if charge.multiplier is not None:
+        whole = math.fsum(one.multiplier**-2.0 for one in plan.charges if one.multiplier is not None)
+        return f"{100.0 * charge.multiplier**-2.0 / whole:.1f} %"
     return f"epsilon {charge.epsilon:g}" + (f", delta {charge.delta:g}" if charge.delta else "")
 
 
