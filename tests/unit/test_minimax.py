@@ -201,7 +201,7 @@ def test_plan_and_options():
     planned = ss.plan(schema_of(2), 5_000, **BUDGETS["delta"], method=Minimax(smoothness=3, noise="pure"))
     assert planned.measurements[0].mechanism == "discrete laplace"
     assert planned.dependence
-    assert re.search(r"least squares weights.*Method: minimax", str(planned).replace("\n", " "))
+    assert re.search(r"weighed by least squares.*Method: minimax", str(planned).replace("\n", " "))
     method = Minimax(smoothness=3)
     assert from_facts(facts_of(method)) == (method, {})
 

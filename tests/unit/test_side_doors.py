@@ -103,6 +103,7 @@ COMMANDS = {
     "schema": ["schema", "DATA"],
     "schema to a file": ["schema", "DATA", "-o", "OUT.toml"],
     "release": ["release", "DATA", "-s", "SCHEMA", "-e", "1", "-o", "OUT"],
+    "release after a check": ["release", "DATA", "-s", "SCHEMA", "-e", "1", "-o", "OUT", "--check"],
     "release with delta": ["release", "DATA", "-s", "SCHEMA", "-e", "1", "--delta", "1e-6", "-o", "OUT", "--csv"],
     "release as json": ["release", "DATA", "-s", "SCHEMA", "-e", "1", "-o", "OUT", "--json", "--csv"],
     "release with a seed": ["release", "DATA", "-s", "SCHEMA", "-e", "1", "-o", "OUT", "--seed", "3", "-q"],
@@ -177,7 +178,7 @@ def test_every_command_that_takes_rows_is_tested():
         names for names, command in commands(typer.main.get_command(app)) if "data" in {p.name for p in command.params}
     }
     # The tables of the paper are computed from public data; those of several owners are in test_cli_federated.py.
-    tested = {("schema",), ("release",), ("attack",), ("federated", "sum"), ("update",)}
+    tested = {("schema",), ("check",), ("release",), ("attack",), ("federated", "sum"), ("update",)}
     assert takes - {("paper", "tables")} == tested, "a command that reads rows belongs in COMMANDS"
 
 

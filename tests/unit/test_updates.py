@@ -318,7 +318,7 @@ def test_sums_that_cannot_be_kept_are_refused_before_anything_is_spent(people, s
     path = tmp_path / "people.ledger"
     file = LedgerFile.create(path, ss.Budget(9.0, 1e-6))
     settings = {"schema": schema, "ledger": path, **GAUSSIAN}
-    with pytest.raises(ss.PlanError, match="name it too"):
+    with pytest.raises(ss.PlanError, match="name it as key="):
         ss.release(people, keep=store, **settings)
     with pytest.raises(ss.PlanError, match="cannot be kept"):
         ss.release(people, keep=store, key=key, method=ss.methods.Paper(features=9), **settings)

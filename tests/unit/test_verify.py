@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth.cli.main import app
 from smoothsynth.model.contradictions import remarks
+from smoothsynth.pipeline.metadata import METADATA_FILES
 from smoothsynth.pipeline.release import as_text, sha256
 from smoothsynth.verification.charges import gaussian_delta_by_integral
 from smoothsynth.verification.folder import read_evidence
@@ -63,9 +64,13 @@ def reseal(folder):
 
 
 def redraw(folder):
-    """Draw the page again from what the folder holds now, as a forger would who has the software."""
+    """Write what follows from the rows again, as a forger would who has the software."""
     if (folder / PAGE).exists():
-        (folder / PAGE).write_bytes(read_evidence(folder).release().page(folder).encode())
+        release = read_evidence(folder).release()
+        (folder / PAGE).write_bytes(release.page(folder).encode())
+        for name in METADATA_FILES:
+            (folder / name).unlink(missing_ok=True)
+        release._write_metadata(folder)
         reseal(folder)
 
 
@@ -323,12 +328,12 @@ def test_rows_that_cannot_be_read_leave_the_other_checks(make):
     folder = make()
     (folder / ROWS).write_bytes(b"PAR1")
     reseal(folder)
-    assert failed(folder) == {"rows"}
+    assert failed(folder) == {"rows", "metadata"}
     assert ss.verify(folder)["transformations"].outcome == "passed"
 
 
 def test_other_rows_that_contradict_the_moments_fail_unless_the_outcome_says_so(make):
-    folder = make()
+    folder = make(csv=False)
     rng = np.random.default_rng(1)
     other_rows(folder, lambda t: pa.table({"age": rng.uniform(0, 120, 400), "income": rng.uniform(0, 1e6, 400),
                                            "visits": rng.integers(0, 21, 400)}))  # fmt: skip
@@ -349,9 +354,9 @@ def test_other_rows_that_contradict_the_moments_fail_unless_the_outcome_says_so(
 
 
 def test_one_changed_row_is_not_what_the_seed_draws(make):
-    folder = make()
+    folder = make(csv=False)
     other_rows(folder, first_value("age", 47.0))
-    assert failed(folder) == {"page"}
+    assert failed(folder) == {"page", "metadata"}
     redraw(folder)
     assert ss.verify(folder)["reproduction"].outcome == "warning"
 
@@ -370,7 +375,7 @@ def test_a_csv_with_other_rows(make):
     for lines in ([*text[:-1], "1,1,1"], text[:-1], [*text, text[-1]], ["a,b,c", *text[1:]], ["age", "1"], []):
         (folder / "synthetic.csv").write_text("\n".join(lines))
         reseal(folder)
-        assert failed(folder) == {"csv"}
+        assert failed(folder) == {"csv", "metadata"}
 
 
 def test_the_search_catches_a_bound_that_is_too_small(make, monkeypatch):

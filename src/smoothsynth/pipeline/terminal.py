@@ -141,8 +141,9 @@ def say_released(receipt: Receipt, folder: Path, *, as_json: bool = False) -> No
     spent, count, columns = receipt.spent, len(receipt.charges), len(receipt.schema.names)
     delta = f", delta = {spent.delta:g}" if spent.delta else ""
     measured = f"{count} measurement{'' if count == 1 else 's'}"
+    # Not wrapped: a path in two lines cannot be copied.
+    say(f"Open {folder / 'report.html'} in a browser: what this release tells, and what not.")
     show(
-        f"Open {folder / 'report.html'} in a browser: what this release tells, and what not.",
         f"Wrote {folder}: {receipt.synthetic_rows:,} synthetic rows x {columns} columns; README.md explains.",
         f"Spent epsilon = {spent.epsilon:.6g}{delta} for {receipt.protects} on {measured}; a second run spends it again.",
         receipt.outcome,
