@@ -46,22 +46,23 @@ def _points(x, y):
 
 
 def _curve(centres, truth, found):
-    top = 1.08 * max(*(one.high for one in found), *truth)
+    top = 1.3 * max(*(one.high for one in found), *truth)
     x = LEFT + centres / 110 * (RIGHT - LEFT)
     value, low, high = (
         FOOT - np.array([getattr(one, part) for one in found]) / top * (FOOT - TOP) for part in ("value", "low", "high")
     )
+    real = FOOT - truth / top * (FOOT - TOP)
     return [
         text(LEFT, 30, "One smooth question at every place", size=15, weight=600),
         text(LEFT, 50, f"mean of exp(-((age - c) / {WIDTH:g})&#178;) as c moves"),
         f'<polygon points="{_points([*x, *x[::-1]], [*low, *high[::-1]])}" fill="{OURS}" fill-opacity="0.22"/>',
-        f'<polyline points="{_points(x, FOOT - truth / top * (FOOT - TOP))}" fill="none" stroke="{REAL}" stroke-width="3.4"/>',
+        f'<polyline points="{_points(x, real)}" fill="none" stroke="{REAL}" stroke-width="3.4"/>',
         f'<polyline points="{_points(x, value)}" fill="none" stroke="{OURS}" stroke-width="1.6"/>',
         f'<line x1="{LEFT}" y1="{FOOT}" x2="{RIGHT}" y2="{FOOT}" stroke="{INK}"/>',
         *(text(LEFT + v / 110 * (RIGHT - LEFT), 278, f"{v}", anchor="middle", size=12) for v in range(0, 111, 20)),
         text((LEFT + RIGHT) / 2, 300, "c (age in years, public bounds 0 to 110)", anchor="middle", size=12),
-        text(LEFT + 10, 92, "20,000 real rows (made up)", colour=REAL, weight=600),
-        text(LEFT + 10, 110, "synthetic rows, 95 % interval", colour=OURS, weight=600),
+        text(LEFT + 10, 84, "20,000 real rows (made up)", colour=REAL, weight=600),
+        text(LEFT + 10, 102, "synthetic rows, 95 % interval", colour=OURS, weight=600),
     ]
 
 
@@ -69,14 +70,14 @@ def _groups(means, found):
     top = 1.08 * max(one.high for one in found.values())
     parts = [
         text(520, 30, "Group means, real beside synthetic", size=15, weight=600),
-        text(520, 50, "mean cost of a stay by ward, in EUR; epsilon = 1, delta = 1e-7"),
+        text(520, 50, "mean cost of a stay by ward; (epsilon, delta) = (1, 1e-7)"),
     ]
     for place, (ward, one) in enumerate(found.items()):
         y = TOP + 6 + place * 30
         x = [610 + value / top * 260 for value in (one.low, one.high, one.value, means[ward])]
         parts += [
             text(602, y + 4, ward, anchor="end", size=12),
-            f'<line x1="{x[0]:.1f}" y1="{y}" x2="{x[1]:.1f}" y2="{y}" stroke="{OURS}" stroke-width="7" stroke-opacity="0.28"/>',
+            f'<path d="M{x[0]:.1f} {y}H{x[1]:.1f}" stroke="{OURS}" stroke-width="7" stroke-opacity="0.28"/>',
             f'<circle cx="{x[3]:.1f}" cy="{y}" r="5.5" fill="{REAL}"/>',
             f'<circle cx="{x[2]:.1f}" cy="{y}" r="3" fill="{OURS}"/>',
         ]
