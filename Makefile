@@ -26,7 +26,7 @@ $(VENV)/.dev: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --group test --group lint --group bench
 	@touch $@
 
-demo: $(VENV)/.core ## Install, and tell the whole story on a built-in table
+demo: $(VENV)/.core ## Install, and tell the whole story on a made-up table of hospital stays
 	$(BIN)/smoothsynth demo --output demo-release
 
 browser: $(VENV)/.dev ## Find a Chromium for the tests of the page, or install one
