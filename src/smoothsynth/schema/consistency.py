@@ -39,12 +39,28 @@ if TYPE_CHECKING:
 
 
 _MOST_WAYS, _MOST_STEPS, _MOST_SPANS = 256, 4_000, 256
+# What a linear program counts for among the steps: about as long as so many others take.
+_PROGRAM_STEPS = 4
 # An open end of an interval of real numbers, as a share of it; and the least difference that < asks for, of the range.
 _OPEN, _APART = 1e-6, 1e-9
 
 
 class _UnsettledError(SchemaError):
     """A search that took too many steps."""
+
+
+@dataclass(slots=True)
+class _Steps:
+    """How many steps one search or several may still take: a search can take exponentially many."""
+
+    left: int
+
+    def take(self, count: int = 1) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise _UnsettledError(
+                f"Whether some row keeps all rules was not found out in {_MOST_STEPS:,} steps: write fewer or simpler ones."
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,10 +86,14 @@ class Component:
         found = set(names).union(*(block.names for block in self.blocks if set(block.names) & set(names)))
         return tuple(name for name in self.names if name in found)
 
-    def row(self, *asked: Edit) -> Row | None:
+    def only(self, texts: Sequence[str]) -> Component:
+        """Return the same columns with some of the rules."""
+        return replace(self, edits=tuple(edit for edit in self.edits if edit.text in texts))
+
+    def row(self, *asked: Edit, steps: _Steps | None = None) -> Row | None:
         """Return a row that keeps all edits, and those that are asked for beside them; None if there is none."""
         whole = replace(self, edits=(*self.edits, *asked))
-        return _Search(whole.edits, self.columns, whole._accepted).row()
+        return _Search(whole.edits, self.columns, whole._accepted, steps or _Steps(_MOST_STEPS)).row()
 
     def _accepted(self, found: Row) -> Row | None:
         """Return a row with whole steps, if it keeps all edits as it is written; else None."""
@@ -170,17 +190,23 @@ def _constants(edits: Sequence[Edit], columns: Mapping[str, Column]) -> dict[str
 
 
 def _refuse_contradictory(component: Component) -> None:
-    """Refuse edits that no row keeps, and name a smallest set of them: each is left out if the others still contradict."""
+    """Refuse edits that no row keeps, and name few of them: some are left out if the others still contradict.
+
+    Half of them are tried first, then a quarter, at last single ones (Zeller and Hildebrandt 2002), and a smallest set is
+    named unless that takes too many steps.
+    """
     if component.row() is not None:
         return
-    kept = component.edits
-    for text in dict.fromkeys(edit.text for edit in kept):
-        rest = tuple(edit for edit in kept if edit.text != text)
-        with contextlib.suppress(_UnsettledError):
-            kept = rest if rest and replace(component, edits=rest).row() is None else kept
+    kept, steps = list(dict.fromkeys(edit.text for edit in component.edits)), _Steps(_MOST_STEPS)
+    size = len(kept)
+    with contextlib.suppress(_UnsettledError):
+        while size > 1:
+            size = -(-size // 2)
+            for texts in [kept[at : at + size] for at in range(0, len(kept), size)]:
+                rest = [text for text in kept if text not in texts]
+                kept = rest if rest and component.only(rest).row(steps=steps) is None else kept
     raise SchemaError(
-        f"No row can keep {_listed(tuple(dict.fromkeys(edit.text for edit in kept)))} within the bounds and levels of the "
-        "columns. Correct or leave out one of them."
+        f"No row can keep {_listed(kept)} within the bounds and levels of the columns. Correct or leave out one of them."
     )
 
 
@@ -217,7 +243,8 @@ class _Line:
     pair: Pair
 
 
-_Mask = tuple[str, bytes]
+# The cells of a column that are left, as bits of a whole number; the last one is for missing cells.
+_Mask = tuple[str, int]
 _Way = tuple["_Mask | _Line", ...]
 
 
@@ -225,9 +252,13 @@ class _Search:
     """Columns as finitely many cells, the last of them missing, and the ways to keep each edit."""
 
     def __init__(
-        self, edits: Sequence[Edit], columns: Mapping[str, Column], accepted: Callable[[Row], Row | None]
+        self,
+        edits: Sequence[Edit],
+        columns: Mapping[str, Column],
+        accepted: Callable[[Row], Row | None],
+        steps: _Steps,
     ) -> None:
-        self._columns, self._accepted, self._steps = columns, accepted, 0
+        self._columns, self._accepted, self._steps = columns, accepted, steps
         self._relations = [edit.consequent.relation for edit in edits if isinstance(edit.consequent, Linear)]
         tests = {atom for edit in edits for atom in edit.atoms if isinstance(atom, Comparison)}
         self._cells = {name: _cells(column, tests, name) for name, column in columns.items()}
@@ -235,39 +266,42 @@ class _Search:
         for name, column in columns.items():
             if isinstance(column, Category):
                 points[name][-1] = -1
-        self._masks = {test: test.holds(points.__getitem__) for test in tests}
-        self._ways = [
-            tuple(itertools.islice(self._kept(edit), _MOST_WAYS))
-            for edit in edits
-            if not isinstance(edit.consequent, Linear)
-        ]
+        self._masks = {test: _bits(test.holds(points.__getitem__)) for test in tests}
+        self._ways = [ways for edit in edits if not isinstance(edit.consequent, Linear) for ways in self._kept(edit)]
 
     def row(self) -> Row | None:
-        start = {name: np.ones(len(cells) + 1, dtype=bool) for name, cells in self._cells.items()}
-        for name, mask in start.items():
-            mask[-1] = self._columns[name].nullable
+        start = {
+            name: self._missing(name, present=True) | (self._missing(name) if self._columns[name].nullable else 0)
+            for name in self._cells
+        }
         return self._chosen(start, (), tuple(range(len(self._ways))))
 
-    def _kept(self, edit: Edit) -> Iterator[_Way]:
-        if edit.condition is not None:
-            yield from self._terms(edit.condition, negated=True)
-        yield from self._terms(edit.consequent, negated=False)
+    def _kept(self, edit: Edit) -> Iterator[tuple[_Way, ...]]:
+        """Yield the ways to keep an edit, those of "A or B implies C and D" as of four of them."""
+        for condition in (None,) if edit.condition is None else _parts(edit.condition, every=False):
+            for consequent in _parts(edit.consequent, every=True):
+                both = _ways(consequent, negated=False) + (0 if condition is None else _ways(condition, negated=True))
+                if both > _MOST_WAYS:
+                    raise SchemaError(
+                        f"Constraint {edit.text!r:.200}: there are more than {_MOST_WAYS} ways to keep it. Write it as "
+                        "several rules."
+                    )
+                failing = () if condition is None else self._terms(condition, negated=True)
+                yield (*failing, *self._terms(consequent, negated=False))
 
-    def _terms(self, node: Node, *, negated: bool) -> Iterator[_Way]:
-        """Yield the terms of a condition's, or its negation's, disjunctive normal form."""
-        if isinstance(node, Junction):
-            parts = [tuple(self._terms(part, negated=negated)) for part in node.parts]
-            if node.every == negated:
-                yield from itertools.chain(*parts)
-            else:
-                yield from (tuple(itertools.chain(*terms)) for terms in itertools.product(*parts))
-            return
-        yield from self._literals(node, negated=negated)
+    def _terms(self, node: Node, *, negated: bool) -> tuple[_Way, ...]:
+        """Return the terms of a condition's, or its negation's, disjunctive normal form."""
+        if not isinstance(node, Junction):
+            return tuple(self._literals(node, negated=negated))
+        parts = [self._terms(part, negated=negated) for part in node.parts]
+        if node.every == negated:
+            return tuple(itertools.chain(*parts))
+        return tuple(tuple(itertools.chain(*terms)) for terms in itertools.product(*parts))
 
     def _literals(self, atom: Atom, *, negated: bool) -> Iterator[_Way]:
         if isinstance(atom, Comparison):
             mask = self._masks[atom]
-            yield ((atom.column, (~mask if negated else mask).tobytes()),)
+            yield ((atom.column, self._all(atom.column) ^ mask if negated else mask),)
         elif isinstance(atom, Pair):
             if negated:
                 yield from (((name, self._missing(name)),) for name in atom.names if self._columns[name].nullable)
@@ -276,18 +310,16 @@ class _Search:
                 there = tuple((name, self._missing(name, present=True)) for name in atom.names)
                 yield (*there, _Line(Pair(atom.left, one, atom.right)))
 
-    def _missing(self, name: str, *, present: bool = False) -> bytes:
-        mask = np.zeros(len(self._cells[name]) + 1, dtype=bool)
-        mask[-1] = True
-        return (~mask if present else mask).tobytes()
+    def _all(self, name: str) -> int:
+        return (2 << len(self._cells[name])) - 1
 
-    def _chosen(self, masks: dict[str, Truth], lines: tuple[Pair, ...], left: tuple[int, ...]) -> Row | None:
+    def _missing(self, name: str, *, present: bool = False) -> int:
+        mask = 1 << len(self._cells[name])
+        return mask - 1 if present else mask
+
+    def _chosen(self, masks: dict[str, int], lines: tuple[Pair, ...], left: tuple[int, ...]) -> Row | None:
         """Choose a way for one edit after the other, those with the fewest left first."""
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
-            raise _UnsettledError(
-                f"Whether some row keeps all rules was not found out in {_MOST_STEPS:,} steps: write fewer or simpler ones."
-            )
+        self._steps.take()
         open_ways = []
         for number in left:
             found = [reached for way in self._ways[number] if (reached := _narrowed(masks, way)) is not None]
@@ -305,7 +337,7 @@ class _Search:
                 return row
         return None
 
-    def _possible(self, masks: dict[str, Truth], lines: tuple[Pair, ...]) -> bool:
+    def _possible(self, masks: dict[str, int], lines: tuple[Pair, ...]) -> bool:
         """Whether bounds alone leave room for each line."""
         for line in lines:
             spans = [self._hull(name, masks[name]) for name in (line.left, line.right)]
@@ -313,11 +345,12 @@ class _Search:
                 return False
         return True
 
-    def _hull(self, name: str, mask: Truth) -> tuple[float, float]:
-        cells = [cell for cell, there in zip(self._cells[name], mask[:-1], strict=True) if there]
-        return cells[0][0], cells[-1][1]
+    def _hull(self, name: str, mask: int) -> tuple[float, float]:
+        mask &= self._missing(name, present=True)
+        cells = self._cells[name]
+        return cells[_first_bit(mask)][0], cells[mask.bit_length() - 1][1]
 
-    def _filled(self, masks: dict[str, Truth], lines: tuple[Pair, ...]) -> Row | None:
+    def _filled(self, masks: dict[str, int], lines: tuple[Pair, ...]) -> Row | None:
         """Return a row of cells that are left; columns of numbers that depend on each other by a linear program."""
         linked = {name for line in lines for name in line.names} | {n for r in self._relations for n in r.names}
         row: Row = {name: self._first(name, mask) for name, mask in masks.items() if name not in linked}
@@ -334,17 +367,18 @@ class _Search:
                     return found
         return None
 
-    def _first(self, name: str, mask: Truth) -> float | None:
-        place = int(np.argmax(mask))
-        return None if place == len(mask) - 1 else _inside(*self._cells[name][place])
+    def _first(self, name: str, mask: int) -> float | None:
+        place, cells = _first_bit(mask), self._cells[name]
+        return None if place == len(cells) else _inside(*cells[place])
 
-    def _spans(self, name: str, mask: Truth) -> Iterator[tuple[float, float] | None]:
+    def _spans(self, name: str, mask: int) -> Iterator[tuple[float, float] | None]:
         """Yield runs of neighbouring cells, and None for a missing cell."""
-        for there, run in itertools.groupby(range(len(mask) - 1), lambda i: bool(mask[i])):
-            cells = [self._cells[name][i] for i in run]
+        cells = self._cells[name]
+        for there, run in itertools.groupby(range(len(cells)), lambda i: mask >> i & 1):
             if there:
-                yield cells[0][0], cells[-1][1]
-        if mask[-1]:
+                first, *rest = run
+                yield cells[first][0], cells[[first, *rest][-1]][1]
+        if mask & self._missing(name):
             yield None
 
     def _solved(self, spans: Mapping[str, tuple[float, float]], lines: tuple[Pair, ...]) -> Row | None:
@@ -358,6 +392,7 @@ class _Search:
         wide = [(low, high) if high > low else (low - 0.25, high + 0.25) for low, high in spans.values()]
         fixed = [([float(n == name) for n in names], True, low) for name, (low, high) in spans.items() if low == high]
         whole = [w and high > low for w, (low, high) in zip(whole, spans.values(), strict=True)]
+        self._steps.take(_PROGRAM_STEPS)
         found = point_inside(wide, whole, [*rows, *fixed])
         if found is None:
             return None
@@ -377,19 +412,39 @@ class _Search:
         return _APART * max(abs(b) for side in sides if not isinstance(side, Category) for b in side.bounds)
 
 
-def _narrowed(masks: dict[str, Truth], way: _Way) -> tuple[dict[str, Truth], tuple[Pair, ...], bool] | None:
+def _parts(node: Node, *, every: bool) -> tuple[Node, ...]:
+    """Return what "and", or "or", joins; else the whole."""
+    return node.parts if isinstance(node, Junction) and node.every == every else (node,)
+
+
+def _ways(node: Node, *, negated: bool) -> int:
+    """Bound the number of terms of a condition's, or its negation's, disjunctive normal form."""
+    if not isinstance(node, Junction):
+        return 1 if isinstance(node, Comparison) else 4
+    counts = [_ways(part, negated=negated) for part in node.parts]
+    return sum(counts) if node.every == negated else math.prod(counts)
+
+
+def _narrowed(masks: dict[str, int], way: _Way) -> tuple[dict[str, int], tuple[Pair, ...], bool] | None:
     """Return the cells that a way leaves, its lines, and whether it left all that there were; None if it leaves none."""
-    found, same = dict(masks), True
+    found = masks
     for literal in way:
         if isinstance(literal, _Line):
             continue
         name, mask = literal
-        cut = found[name] & np.frombuffer(mask, dtype=bool)
-        if not cut.any():
+        cut = found[name] & mask
+        if not cut:
             return None
-        same = same and bool((cut == masks[name]).all())
-        found[name] = cut
-    return found, tuple(literal.pair for literal in way if isinstance(literal, _Line)), same
+        found = found if cut == found[name] else {**found, name: cut}
+    return found, tuple(literal.pair for literal in way if isinstance(literal, _Line)), found is masks
+
+
+def _bits(flags: Truth) -> int:
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def _first_bit(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1
 
 
 def _room(sign: str, left: tuple[float, float], right: tuple[float, float]) -> bool:
