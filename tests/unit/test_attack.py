@@ -304,3 +304,22 @@ def test_intervals_of_shares():
     low, high = difference(56, 42, 70)
     assert low < 0.2 < high
     assert (low, high) == pytest.approx((0.0473, 0.3396), abs=2e-3)
+
+
+def test_a_release_of_persons_is_attacked_with_one_row_of_each():
+    rng = np.random.default_rng(3)
+    schema = ss.Schema({"x": ss.Number(-1, 1), "k": ss.Category(["a", "b"])}, person="id")
+
+    def visits(first):
+        ids = np.repeat(np.arange(first, first + 200), 3)
+        return pa.table({"id": ids, "x": rng.uniform(-1, 1, 600), "k": rng.choice(["a", "b"], 600)})
+
+    private, others = visits(0), visits(1000)
+    release = ss.release(private, schema=schema, epsilon=1.0, delta=1e-6, seed=1, rows_per_person=3)
+    report = ss.attack(private, release, holdout=others)
+    assert report.passed
+    assert (report.attacks.holdout, report.as_dict()["promise"]["protects"]) == (200, "one person with all rows")
+    with pytest.raises(ss.DataError, match="holds rows of the private table"):
+        ss.attack(private, release, holdout=private)
+    with pytest.raises(ss.DataError, match="was made from 200 persons; this table has 100"):
+        ss.attack(private.slice(0, 300), release)

@@ -82,8 +82,9 @@ def attack_rows(
     hidden = _hidden(secret, schema)
     table = open_table(data, schema)
     if table.rows != rows:
+        unit = "rows" if schema.person is None else "persons"
         raise DataError(
-            f"The release was made from {rows:,} rows; this table has {table.rows:,}. Name the table it was made from."
+            f"The release was made from {rows:,} {unit}; this table has {table.rows:,}. Name the table it was made from."
         )
     released = _released(schema, synthetic, choose)
     if holdout is None:
@@ -167,7 +168,7 @@ def _counts(table: Table, keys: set[bytes]) -> Counter[bytes]:
     names, met = table.schema.names, Counter[bytes]()
     try:
         for batch in table._batches(_BATCH_ROWS):
-            points = table.schema.to_unit(dict(zip(names, batch.columns, strict=True)))
+            points = table.schema.to_unit({name: batch.column(name) for name in names})
             met.update(key for key in _keys(points) if key in keys)
         return met
     except Exception as error:
@@ -181,7 +182,7 @@ def _rows_at(table: Table, places: Places) -> Array:
         inside = order[(order >= start) & (order < start + batch.num_rows)] - start
         if len(inside):
             chosen = batch.take(inside)
-            found.append(table.schema.to_unit(dict(zip(names, chosen.columns, strict=True))))
+            found.append(table.schema.to_unit({name: chosen.column(name) for name in names}))
         start += batch.num_rows
     return np.concatenate(found)[np.argsort(np.argsort(places, kind="stable"), kind="stable")]
 
