@@ -100,7 +100,7 @@ def _is_among(place: Path | None, data: Any) -> bool:
     if place is None or not place.exists():
         return False
     named = [one for one in (data if isinstance(data, (list, tuple)) else [data]) if isinstance(one, (str, Path))]
-    files = [Path(file) for one in named for file in glob.glob(str(one), recursive=True) or [one]]
+    files = [Path(file) for one in named for file in glob.glob(str(one), recursive=True) or [str(one)]]
     return any(file.exists() and (file.samefile(place) or file.resolve() in place.parents) for file in files)
 
 

@@ -151,7 +151,10 @@ def read_edits(
     for name in sorted(touched):
         column = schema[name]
         if isinstance(column, Category) and column.hierarchy is not None:
-            raise SchemaError(f"Column {name!r:.80} has tiers of levels, and cannot have a rule: leave out one.")
+            raise SchemaError(
+                f"Column {name!r:.80} has many levels, which are drawn once rows keep the rules, and cannot have one. "
+                "Leave out the rule, or declare the nodes of a tier as levels."
+            )
     blocks = [block for block in blocks if touched & set(block.names)]
     for block in blocks:
         if block.moments:
