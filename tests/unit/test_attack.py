@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.guessing import (
+    chance_of_more,
     difference,
     most_advantage,
     most_area,
@@ -140,9 +141,15 @@ def test_no_more_rows_are_looked_at_than_the_limit(release, monkeypatch):
 def test_a_holdout_of_released_rows_is_refused(release):
     """They would be matched as often as private rows are, and a leak would look like chance."""
     leak = leaking(release, 1200)
-    for mixed in (MEMBERS, pd.concat([OTHERS, MEMBERS.head(200)])):
+    for mixed in (MEMBERS, pd.concat([OTHERS, MEMBERS.head(200)]), pd.concat([OTHERS, MEMBERS.head(38)])):
         with pytest.raises(ss.DataError, match="must be of other people"):
             ss.attack(MEMBERS, leak, holdout=mixed)
+
+
+def test_the_chance_of_more_hits_is_that_of_a_fair_coin():
+    assert chance_of_more(20, 0) == 2.0**-20
+    assert chance_of_more(3, 1) == 5 / 16
+    assert chance_of_more(4, 4) == chance_of_more(0, 0) == 1.0
 
 
 def test_a_holdout_of_people_who_are_equal_by_chance_is_taken():

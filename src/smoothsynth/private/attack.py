@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from smoothsynth.accounting.guessing import difference
+from smoothsynth.accounting.guessing import chance_of_more
 from smoothsynth.errors import DataError, SchemaError
 from smoothsynth.private.pairs import Attack, by_event, by_score
 from smoothsynth.private.table import in_words, open_table
@@ -43,8 +43,8 @@ ALPHA = 0.05
 _BATCH_ROWS, _CELLS = 2**16, 2**22
 # Squared distances below this are rounding.
 _EQUAL = 1e-9
-# How sure it must be that a holdout holds released rows.
-_SURE = 1.0 - 1e-6
+# How unlikely as many equal rows must be in a holdout that holds no released ones.
+_UNLIKELY = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -156,7 +156,7 @@ def _refuse_released(table: Table, members: Array, others: Array) -> None:
     keys, theirs = _keys(members), _keys(others)
     met = _counts(table, {*keys, *theirs})
     found, expected = sum(met[key] > 0 for key in theirs), sum(met[key] > 1 for key in keys)
-    if difference(found, expected, len(keys), confidence=_SURE)[0] > 0.0:
+    if chance_of_more(found, expected) < _UNLIKELY:
         raise DataError(
             "The holdout must be of other people, and holds rows of the private table: far more of them are equal to a "
             "private row than chance explains. Give rows that were not released."
