@@ -3,6 +3,7 @@
 import math
 import traceback
 from collections import Counter
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -206,6 +207,7 @@ def test_every_row_of_a_person_is_as_likely_to_be_taken():
         ([1, 2, 2, None, None, float("nan")], 2),
         (["a", "A", "a ", "", "  ", "nan"], 2),
         ([True, "true", "TRUE", False, None, "no"], 3),
+        ([UUID(int=1), UUID(int=2), str(UUID(int=2)), None, "a", UUID(int=1)], 3),
     ],
 )
 def test_what_is_the_same_id(ids, persons):

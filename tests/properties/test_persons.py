@@ -12,6 +12,7 @@ from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import term_feature, total_degree
 from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram
+from smoothsynth.queries.level_histograms import LevelHistogram, LevelHistograms
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, coarse_sums
 from smoothsynth.queries.selection import TableSelection
 from smoothsynth.queries.soft_tables import SoftTables, TableColumn
@@ -53,6 +54,16 @@ CASES = {
         measurement(PAIR.cells(((0, 1),)), "discrete gaussian", transformation=seen(PAIR, 12)),
     ),
 }
+CODES = [f"{letter}{code}" for letter in "pqrstuv" for code in range(8)]
+MANY = ss.Schema({"a": ss.Category(CODES, parents=[1]), "b": ss.Category(CODES, parents=[1])}, person="id")
+COUNTED = LevelHistograms((LevelHistogram(0, 1, 56), LevelHistogram(1, 1, 56)))
+CASES |= {
+    f"many levels, {mechanism}": (
+        MANY,
+        measurement(COUNTED.cells(), mechanism, transformation=seen(COUNTED, MANY.dimensions)),
+    )
+    for mechanism in ("discrete laplace", "discrete gaussian")
+}
 ORDERS = {"l1": 1, "l2": 2, "linf": np.inf}
 
 
@@ -68,6 +79,8 @@ def integers(persons, schema, measured):
 
 
 def draw(rng, schema, count):
+    if schema is MANY:
+        return [tuple(rng.choice([*CODES[::9], "none"], 2)) for _ in range(count)]
     if schema is LEVELS:
         return [tuple(rng.choice([*"pqrstu"], 2)) for _ in range(count)]
     corner = rng.random() < 0.5
@@ -96,6 +109,8 @@ def test_no_person_moves_the_numbers_further_than_is_charged_for(name):
         ("soft tables, L2", [(1.0, 1.0), (-1.0, -1.0)]),
         ("levels, L1", [("p", "q"), ("r", "s")]),
         ("pairs of levels, L2", [("p", "q"), ("r", "s")]),
+        ("many levels, discrete laplace", [("p0", "q1"), ("r2", "none")]),
+        ("many levels, discrete gaussian", [("p0", "q1"), ("r2", "none")]),
     ],
 )
 def test_a_person_with_many_rows_attains_the_sensitivity_of_one_row(name, rows):
@@ -107,12 +122,14 @@ def test_a_person_with_many_rows_attains_the_sensitivity_of_one_row(name, rows):
     assert one.sensitivity <= 1.001 * measured.sensitivity
 
 
-def test_averages_are_rounded_and_the_bound_for_rows_alone_would_not_hold():
-    one = replace(CASES["levels, L1"][1], averaged=3)
-    mine, other = ([(level, level) for level in levels] for levels in ("pqr", "stu"))
+@pytest.mark.parametrize("name", ["levels, L1", "many levels, discrete laplace"])
+def test_averages_are_rounded_and_the_bound_for_rows_alone_would_not_hold(name):
+    schema, one = CASES[name][0], replace(CASES[name][1], averaged=3)
+    texts = [("pqr", "stu"), (["p0", "q1", "r2"], ["s3", "t4", "u5"])][schema is MANY]
+    mine, other = ([(level, level) for level in levels] for levels in texts)
     # All cells are at two thirds of a row, where one third more is rounded less.
     crowd = [mine, mine, other, other]
-    moved = np.abs(integers([*crowd, mine], LEVELS, one) - integers([*crowd, other], LEVELS, one)).sum()
+    moved = np.abs(integers([*crowd, mine], schema, one) - integers([*crowd, other], schema, one)).sum()
     assert 4 * FULL_WEIGHT < moved <= one.sensitivity
 
 

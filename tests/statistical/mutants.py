@@ -300,6 +300,7 @@ MUTANTS = [
         "half the sensitivity, Gaussian counts", half_sensitivity, lambda: mechanisms._gaussian_cases()[-2:-1], 6_000
     ),
     Mutant("half the sensitivity, tables", half_sensitivity, lambda: mechanisms._gaussian_cases()[-1:], 6_000),
+    Mutant("half the sensitivity, levels", half_sensitivity, lambda: mechanisms._histogram_cases()[:1], 3_000),
     Mutant("all rows of a person", all_rows, lambda: mechanisms.person_cases()[:1], 800),
     Mutant("half the sensitivity, persons", half_sensitivity, mechanisms.person_cases, 3_000),
     Mutant("half the noise, tables", lambda: half_noise("_draw_gaussian"), three_tables, 6_000),

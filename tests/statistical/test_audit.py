@@ -14,7 +14,7 @@ import pytest
 
 from smoothsynth.audit import mechanisms, releases, run
 from smoothsynth.audit import releases as found
-from smoothsynth.audit.neighbours import pair
+from smoothsynth.audit.neighbours import of_persons, pair
 from smoothsynth.paper import audit_cases as printed
 from smoothsynth.pipeline.run import release
 
@@ -64,15 +64,20 @@ def test_ours_keep_their_claims():
         *mechanisms._cube_cases()[1:2],
         *found.found_cases(),
         *mechanisms.person_cases(),
+        *mechanisms._histogram_cases(),
     ]
     for finding in run.examine_all(cases, trials=120):
         assert not finding.exceeds, finding
 
 
-@pytest.mark.parametrize("trials", [15, pytest.param(200, marks=pytest.mark.slow)])
-def test_whole_releases_of_strange_rows_keep_their_claim(trials):
-    strange = pair((math.inf, math.nan), (-1e300, -1e300), rows=100)
-    whole = replace(releases.release_case("automatic", strange, epsilon=3.0, share=1.0), fewest=1)
+STRANGE = (pair((math.inf, math.nan), (-1e300, -1e300), rows=100), {})
+PERSON = (of_persons(pair((1.0, 1.0), (-1.0, -1.0), rows=2), 9), {"rows_per_person": 3})
+
+
+@pytest.mark.parametrize(("tables", "choices"), [STRANGE, PERSON], ids=["strange rows", "a person with 9 rows"])
+@pytest.mark.parametrize("trials", [15, pytest.param(400, marks=pytest.mark.slow)])
+def test_whole_releases_keep_their_claim(tables, choices, trials):
+    whole = replace(releases.release_case("automatic", tables, epsilon=3.0, share=1.0, **choices), fewest=1)
     for finding in run.examine_all([whole], trials=trials):
         assert not finding.exceeds, finding
 

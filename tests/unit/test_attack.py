@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth.accounting.charges import Budget
 from smoothsynth.accounting.guessing import (
+    chance_of_more,
     difference,
     most_advantage,
     most_area,
@@ -140,9 +141,15 @@ def test_no_more_rows_are_looked_at_than_the_limit(release, monkeypatch):
 def test_a_holdout_of_released_rows_is_refused(release):
     """They would be matched as often as private rows are, and a leak would look like chance."""
     leak = leaking(release, 1200)
-    for mixed in (MEMBERS, pd.concat([OTHERS, MEMBERS.head(200)])):
+    for mixed in (MEMBERS, pd.concat([OTHERS, MEMBERS.head(200)]), pd.concat([OTHERS, MEMBERS.head(38)])):
         with pytest.raises(ss.DataError, match="must be of other people"):
             ss.attack(MEMBERS, leak, holdout=mixed)
+
+
+def test_the_chance_of_more_hits_is_that_of_a_fair_coin():
+    assert chance_of_more(20, 0) == 2.0**-20
+    assert chance_of_more(3, 1) == 5 / 16
+    assert chance_of_more(4, 4) == chance_of_more(0, 0) == 1.0
 
 
 def test_a_holdout_of_people_who_are_equal_by_chance_is_taken():
@@ -304,3 +311,22 @@ def test_intervals_of_shares():
     low, high = difference(56, 42, 70)
     assert low < 0.2 < high
     assert (low, high) == pytest.approx((0.0473, 0.3396), abs=2e-3)
+
+
+def test_a_release_of_persons_is_attacked_with_one_row_of_each():
+    rng = np.random.default_rng(3)
+    schema = ss.Schema({"x": ss.Number(-1, 1), "k": ss.Category(["a", "b"])}, person="id")
+
+    def visits(first):
+        ids = np.repeat(np.arange(first, first + 200), 3)
+        return pa.table({"id": ids, "x": rng.uniform(-1, 1, 600), "k": rng.choice(["a", "b"], 600)})
+
+    private, others = visits(0), visits(1000)
+    release = ss.release(private, schema=schema, epsilon=1.0, delta=1e-6, seed=1, rows_per_person=3)
+    report = ss.attack(private, release, holdout=others)
+    assert report.passed
+    assert (report.attacks.holdout, report.as_dict()["promise"]["protects"]) == (200, "one person with all rows")
+    with pytest.raises(ss.DataError, match="holds rows of the private table"):
+        ss.attack(private, release, holdout=private)
+    with pytest.raises(ss.DataError, match="was made from 200 persons; this table has 100"):
+        ss.attack(private.slice(0, 300), release)

@@ -11,6 +11,7 @@ from pyarrow import parquet
 import smoothsynth as ss
 from smoothsynth.fit.swapping import Axis, Swapping, Target
 from smoothsynth.model.edits import Guard, keep_edits, swapped_to_keep
+from smoothsynth.schema import consistency, row_search
 
 CODES = {"education -> years": {"primary": 6, "secondary": 12, "tertiary": 17}}
 COLUMNS = {
@@ -195,6 +196,68 @@ def test_what_is_wrong_with_codes_is_said(codes, words):
     with pytest.raises(ss.SchemaError) as caught:
         ss.Schema(COLUMNS, ["education -> years"], codes)
     assert words in str(caught.value)
+
+
+def test_a_truth_value_alone_is_a_rule():
+    schema = ss.Schema(COLUMNS, ["member = true"])
+    assert schema.edits.texts == ("member = true",)
+    assert keep_edits(schema, np.zeros((5, schema.dimensions)), generator=np.random.default_rng(0)).shape[0] == 5
+
+
+def clauses(columns, count, seed):
+    """Return rules over truth values, three in each, of which so many contradict one another."""
+    rng = np.random.default_rng(seed)
+    picked = [(rng.choice(columns, 3, replace=False), rng.random(3) < 0.5) for _ in range(count)]
+    return [" or ".join(f"b{i} = {str(sign).lower()}" for i, sign in zip(*one, strict=True)) for one in picked]
+
+
+def test_the_names_of_contradictory_rules_are_found_in_a_bounded_number_of_steps(monkeypatch):
+    """Of 150 rules that contradict one another, each by a search of its own: a set is named before that takes minutes."""
+    steps, search = [0], row_search.RowSearch._chosen
+
+    def counted(self, *settings):
+        steps[0] += 1
+        return search(self, *settings)
+
+    monkeypatch.setattr(row_search.RowSearch, "_chosen", counted)
+    monkeypatch.setattr(consistency, "MOST_STEPS", 300)
+    with pytest.raises(ss.SchemaError, match="No row can keep all of the rules"):
+        ss.Schema({f"b{i}": ss.Boolean() for i in range(12)}, clauses(12, 150, seed=1))
+    assert steps[0] <= 2 * 300 + 1
+
+
+def test_a_contradiction_among_many_rules_is_named_by_its_rules_alone():
+    rules = [f"b{i} = true or b{i + 1} = true" for i in range(90)]
+    rules[40:40] = ["b95 = true or b96 = true", "b95 = false", "b96 = false", "b95 = true implies b3 = true"]
+    with pytest.raises(ss.SchemaError) as caught:
+        ss.Schema({f"b{i}": ss.Boolean() for i in range(97)}, rules)
+    expected = "all of the rules 'b95 = true or b96 = true', 'b95 = false', 'b96 = false' together"
+    assert expected in str(caught.value)
+
+
+def test_an_order_of_days_and_times_takes_no_program(monkeypatch):
+    """Whole seconds of years took a solver a second each; circles of < and too little room are still seen."""
+    monkeypatch.setattr(row_search, "point_inside", None)
+    times = {f"t{i}": ss.Datetime("2020-01-01", "2024-12-31", nullable=i == 0) for i in range(6)}
+    chain = [f"t{i} < t{i + 1} where t{i} is not null" for i in range(5)]
+    ends = ["t5 <= '2020-01-01T00:00:06' where t1 is not null", "t5 >= t2 where t2 > t1"]
+    row = ss.Schema(times, [*chain, *ends]).edits.components[0].row()
+    numbers = [row[f"t{i}"] for i in range(6) if row[f"t{i}"] is not None]
+    assert numbers == sorted(set(numbers))
+    assert all(number == int(number) for number in numbers)
+    for wrong in (["t5 < t1 or t5 = t1"], ["t5 <= '2020-01-01T00:00:03' where t1 is not null", "t0 is not null"]):
+        with pytest.raises(ss.SchemaError, match="No row can keep"):
+            ss.Schema(times, [*chain, *wrong])
+
+
+def test_a_rule_that_can_be_kept_in_too_many_ways_is_refused_as_such():
+    """Not as one that no row can keep: of all ways only the last 512 are possible."""
+    columns = {f"b{i}": ss.Boolean() for i in range(20)}
+    many = " and ".join(f"(b{2 * i} = true or b{2 * i + 1} = true)" for i in range(10))
+    with pytest.raises(ss.SchemaError, match="more than 256 ways to keep it"):
+        ss.Schema(columns, [f"b0 = true and b0 = false or ({many})", "b0 = false"])
+    # What "and" joins is as good as several rules.
+    assert ss.Schema(columns, [many, "b0 = false"]).edits is not None
 
 
 def test_values_that_nobody_knows_have_no_rules():

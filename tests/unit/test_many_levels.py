@@ -82,6 +82,9 @@ BAD = [
     ([[c[1] for c in CODES], [c[0] for c in CODES]], "one node of the tier above"),
     ({"A00": "A"}, "a parent for each level"),
     ({code: code for code in CODES}, "without a circle"),
+    ({**{code: code[0] for code in CODES}, "A00": None}, "one is missing"),
+    ([[None, *(code[0] for code in CODES[1:])]], "one is missing"),
+    ({**{code: code[0] for code in CODES}, "A00": float("nan")}, "one is missing"),
 ]
 
 
@@ -267,13 +270,29 @@ def test_methods_that_weigh_candidates_refuse_them(method):
         ss.plan(schema(), ROWS, epsilon=1.0, delta=1e-6, method=method)
 
 
-def test_what_does_not_go_with_many_levels_yet_is_refused_in_words():
-    """Averages of a person's rows would be rounded in every cell, and rules are about levels that rows do not have yet."""
-    columns = schema().columns
-    with pytest.raises(ss.PlanError, match="rows_per_person=1"):
-        ss.plan(ss.Schema(columns, person="id"), 100_000, epsilon=8.0, delta=1e-6, rows_per_person=3)
-    with pytest.raises(ss.SchemaError, match="tiers of levels"):
-        ss.Schema(columns, constraints=["code = 'A00' implies age > 20"])
+def test_rules_do_not_go_with_many_levels_which_is_said():
+    """Rules are about levels that rows do not have yet."""
+    with pytest.raises(ss.SchemaError, match="declare the nodes of a tier as levels"):
+        ss.Schema(schema().columns, constraints=["code = 'A00' implies age > 20"])
+
+
+def test_levels_of_persons_with_several_rows_are_counted_once_a_person(tmp_path):
+    """A person who has one code nine times counts as one; half of all persons have it, a third of the rows do not."""
+    known = ss.Schema(schema().columns, person="id")
+    ids = np.repeat(np.arange(2000), np.tile([9, 1], 1000))
+    codes = np.where(ids % 2 == 0, "A00", np.array(CODES)[ids % 360])
+    made = ss.release(
+        pa.table({"id": ids, "code": codes, "age": np.full(len(ids), 40.0)}),
+        schema=known,
+        epsilon=8.0,
+        delta=1e-6,
+        seed=1,
+        rows_per_person=3,
+    )
+    assert any(isinstance(m.measurement.family, LevelHistograms) for m in made.moments)
+    assert made.to_pandas()["code"].eq("A00").mean() == pytest.approx(0.5, abs=0.03)
+    made.write(tmp_path / "out")
+    assert ss.verify(tmp_path / "out").passed
 
 
 def test_a_prior_begins_with_the_nodes_of_many_levels():

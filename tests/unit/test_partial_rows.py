@@ -310,3 +310,16 @@ def test_filled_values_keep_rules_over_levels_and_missing_cells():
     wrong = pd.DataFrame({"sex": ["f"], "relation": ["husband"]})
     with pytest.raises(ss.DataError, match="husband"):
         release.sample(given=wrong)
+
+
+@pytest.mark.parametrize("near", [3, 200])
+def test_a_donor_keeps_the_rules_of_a_schema_without_relations(near):
+    """The nearest donors have the level that a rule forbids for the given number; one that keeps it is taken instead."""
+    schema = ss.Schema(
+        {"x": ss.Number(0, 1), "k": ss.Category(["a", "b"]), "y": ss.Number(0, 1)}, ["x >= 0.9 where k = 'b'"]
+    )
+    assert schema.rules is None
+    x = np.r_[np.full(near, 0.9), np.linspace(0.0, 0.5, 300)]
+    donors = pa.table({"x": x, "k": ["b"] * near + ["a"] * 300, "y": x})
+    filled = completed(pa.table({"x": [0.89] * 50}), donors, schema, generator=np.random.default_rng(0))
+    assert filled["k"].to_pylist() == ["a"] * 50

@@ -117,3 +117,28 @@ def test_what_cannot_be_a_prior_is_refused_before_anything_is_spent(tmp_path):
     private_bounds = ss.Schema({**SCHEMA.columns, "x": ss.Number("private", "private")})
     with pytest.raises(PlanError, match="public bounds"):
         ss.release(private, schema=private_bounds, epsilon=1.0, delta=1e-6, prior=table(300, 2))
+
+
+@pytest.mark.parametrize("named", ["a list", "a pattern", "another name", "a folder"])
+def test_a_file_of_the_private_table_is_no_prior_under_any_name(tmp_path, named):
+    path = tmp_path / "rows" / "private.parquet"
+    path.parent.mkdir()
+    table(300, 1).to_parquet(path)
+    data, prior = path, path
+    if named == "another name":
+        prior = tmp_path / "public.parquet"
+        prior.hardlink_to(path)
+    elif named != "a list":
+        data = path.parent / "*.parquet" if named == "a pattern" else path.parent
+    with pytest.raises(PlanError, match="would be published"):
+        ss.release([data] if named == "a list" else data, schema=SCHEMA, epsilon=1.0, prior=prior)
+
+
+def test_a_prior_is_cut_to_the_columns_of_the_schema_and_that_is_said():
+    with pytest.warns(UserWarning, match=r"The prior has columns that the schema has not: 'id'. They are left out"):
+        release = made(table(300, 2).assign(id=7))
+    assert release.prior.column_names == list(SCHEMA.names)
+    with pytest.raises(DataError, match="The prior must have at least one row and one column of the schema"):
+        made(pd.DataFrame({"id": [7]}))
+    with pytest.raises(DataError, match="of column 'x' of the prior are not within its bounds"):
+        made(table(300, 2).assign(x=3.0))

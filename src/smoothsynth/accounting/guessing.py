@@ -94,6 +94,12 @@ def wilson(hits: int, trials: int, *, confidence: float = 0.95) -> tuple[float, 
     return max(0.0, (middle - spread) / shrunk), min(1.0, (middle + spread) / shrunk)
 
 
+def chance_of_more(first: int, second: int) -> float:
+    """Return the chance that at least `first` of first + second equally likely hits are of the first kind (sign test)."""
+    total = first + second
+    return sum(math.comb(total, hits) for hits in range(first, total + 1)) / 2**total if first > second else 1.0
+
+
 def difference(first: int, second: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float]:
     """Return an interval for the difference of two probabilities, from Wilson's (Newcombe 1998, method 10)."""
     p, q = first / trials, second / trials

@@ -21,9 +21,11 @@ from smoothsynth.private.measure import measure, measure_subspace
 from smoothsynth.private.table import open_table
 from smoothsynth.queries.bases import pooled, tensor, term_feature, total_degree
 from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms
-from smoothsynth.queries.measurement import Measurement, charge_for, whole_weights
+from smoothsynth.queries.level_histograms import LevelHistogram, LevelHistograms
+from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, charge_for, whole_weights
 from smoothsynth.queries.soft_tables import SoftTables, TableColumn
 from smoothsynth.queries.transformation import Transformation, knot_places
+from smoothsynth.schema import Category, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,6 +112,40 @@ def measurement_case(measurement: Measurement, tables: Pair, *, share: float = 1
     return Case(f"{measurement.mechanism}: {measurement.purpose}", tables.words, claim, reach, draw, share)
 
 
+def histogram_case(mechanism: str, *, rows: int = 1) -> Case:
+    """Count the levels of two columns; a person with so many rows in all is exchanged for one with a single row elsewhere."""
+    import pyarrow as pa
+
+    levels = [f"{node}{level}" for node in range(7) for level in range(7)]
+    columns = {name: Category(levels, parents=[1]) for name in ("x", "y")}
+    schema = Schema(columns, person=None if rows == 1 else "id")
+    family = LevelHistograms(tuple(LevelHistogram(column, 1, len(levels)) for column in range(2)))
+    purpose = f"2 histograms of {len(levels)} levels" + (f", a person with {rows} rows" if rows > 1 else "")
+    seen = Transformation.straight(schema.dimensions, family)
+    cost = _cost(mechanism)
+    measurement = Measurement(purpose, family.cells(), mechanism, **cost, transformation=seen, averaged=min(rows, 3))
+    most, charge, engine = measurement.averaged, measurement.charge(), Remembering()
+    held = [["00"] * rows + ["33"], ["66", "33"]]
+    data = [pa.table({"id": ["a"] * (len(own) - 1) + ["b"], "x": own, "y": own}) for own in held]
+    opened = [open_table(one, schema, rows_per_person=most) for one in data]
+    # However many rows a person has, they weigh as much as one.
+    counts = [np.array([float(level in own) for level in (*levels, None)]) for own in held]
+    centres = [FULL_WEIGHT * np.tile(own, 2) for own in counts]
+    moved = np.flatnonzero(centres[0] != centres[1])
+
+    def draw(side: int, count: int) -> Looks:
+        ledgers = (Ledger(Budget(1e3, DELTA)) for _ in range(count))
+        made = [measure(opened[side], measurement, engine=engine, ledger=one).integers for one in ledgers]
+        numbers = np.array(made)
+        return {
+            "numbers": np.column_stack([neighbours.losses(numbers, *centres, charge=charge), numbers[:, moved]]),
+            "low bits": neighbours.codes(numbers[:, moved]),
+        }
+
+    claim = claim_of([charge], delta=DELTA)
+    return Case(f"{mechanism}: {purpose}", "levels 00 / 66", claim, _reach(*centres, charge=charge), draw)
+
+
 def subspace_case(measurement: SubspaceMeasurement, tables: Pair, *, share: float = 1.0) -> Case:
     """Run subspace iteration on two neighbouring tables, from the same public start."""
     gaussian = measurement.multiplier is not None
@@ -139,7 +175,12 @@ def subspace_case(measurement: SubspaceMeasurement, tables: Pair, *, share: floa
 def mechanism_cases() -> list[Case]:
     """Return every mechanism on its worst-case neighbouring tables."""
     sums = [*_laplace_cases(), *_cube_cases(), *_ball_cases(), *_gaussian_cases(), *person_cases()]
-    return [*_noise_cases(), *sums, *_subspace_cases()]
+    return [*_noise_cases(), *sums, *_histogram_cases(), *_subspace_cases()]
+
+
+def _histogram_cases() -> list[Case]:
+    single = [histogram_case(mechanism) for mechanism in ("discrete laplace", "discrete gaussian")]
+    return [*single, histogram_case("discrete laplace", rows=9)]
 
 
 def _noise_cases() -> list[Case]:
@@ -281,17 +322,20 @@ def _worst(
     weights: Sequence[float] = (),
     **settings: Any,
 ) -> Case:
-    gaussian = mechanism == "discrete gaussian"
     measurement = Measurement(
         purpose,
         features,
         mechanism,
-        epsilon=None if gaussian else EPSILON,
-        multiplier=gaussian_multiplier(GAUSSIAN_EPSILON, DELTA) if gaussian else None,
+        **_cost(mechanism),
         weights=whole_weights(weights) if weights else (),
         **settings,
     )
     return measurement_case(measurement, worst_pair(measurement, dimensions))
+
+
+def _cost(mechanism: str) -> dict[str, Any]:
+    gaussian = mechanism == "discrete gaussian"
+    return {"multiplier": gaussian_multiplier(GAUSSIAN_EPSILON, DELTA)} if gaussian else {"epsilon": EPSILON}
 
 
 def _means(dimensions: int) -> tuple[Feature, ...]:

@@ -176,8 +176,9 @@ def attack(
         secret=secret,
         progress=progress,
     )
-    many = receipt.rows_per_person
-    return AttackReport(found, "one row" if many == 1 else f"one person with up to {many} rows")
+    many, known = receipt.rows_per_person, release.schema.person is not None
+    unit = "one person with all rows" if known else "one row" if many == 1 else f"one person with up to {many} rows"
+    return AttackReport(found, unit)
 
 
 def _name(attack: Attack) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,26 +27,26 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
-def given_rows(frame: Any, schema: Schema) -> pa.Table:
+def given_rows(frame: Any, schema: Schema, *, called: str = "given rows") -> pa.Table:
     """Return the given columns in the types of a release; what no row of a release can hold is refused.
 
     `frame` is a pandas frame, or anything else that Arrow reads. An absent column is to be filled in; a null in a column that
-    is there is a missing value, and stays one.
+    is there is a missing value, and stays one. `called` is what messages call the rows.
     """
     import pyarrow as pa
 
-    table = _arrow(frame)
+    table = _arrow(frame, called)
     if not table.num_rows or not table.num_columns:
-        raise DataError("The given rows must have at least one row and one column of the schema; there are none.")
+        raise DataError(f"The {called} must have at least one row and one column of the schema; there are none.")
     for name in table.column_names:
         if name not in schema.names:
             raise SchemaError(
-                f"{unknown_column(name, schema.names)} Leave out of the given rows what is not in the schema."
+                f"{unknown_column(name, schema.names)} Leave out of the {called} what is not in the schema."
             )
     if len(set(table.column_names)) < table.num_columns:
-        raise DataError("The given rows have a column twice. Give each column once.")
+        raise DataError(f"A column of the {called} is there twice. Give each column once.")
     ordered = [name for name in schema.names if name in table.column_names]
-    return pa.table({name: _checked(name, table[name], schema.columns[name]) for name in ordered})
+    return pa.table({name: _checked(name, table[name], schema.columns[name], called) for name in ordered})
 
 
 # A model begins with no more rows than it swaps; of more, as many are taken evenly.
@@ -59,13 +61,25 @@ def public_prior(prior: Any, schema: Schema, data: Any, method: Method, *, keep:
         raise PlanError("Sums are kept for updates, which do not know of a prior. Leave out prior or keep.")
     if is_open(schema):
         raise PlanError("A prior needs public bounds and levels. Declare those that are private, or leave it out.")
-    if prior is data or (_place(prior) is not None and _place(prior) == _place(data)):
+    if prior is data or _is_among(_place(prior), data):
         raise PlanError("The prior is the private table itself, and would be published. Name a public table.")
-    table = given_rows(_public_table(prior, schema), schema)
+    table = given_rows(_only_columns(_arrow(_public_table(prior, schema), "prior"), schema), schema, called="prior")
     if absent := [name for name in schema.names if name not in table.column_names]:
         raise SchemaError(f"A prior must have every column of the schema; {absent[0]!r:.80} is not there.")
     every = -(-table.num_rows // _MOST_PRIOR)
     return table.take(np.arange(0, table.num_rows, every)).combine_chunks()
+
+
+def _only_columns(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return a table without the columns that the schema does not have, and say which these are."""
+    known = [place for place, name in enumerate(table.column_names) if name in schema.names]
+    others = [name for name in table.column_names if name not in schema.names]
+    if others and known:
+        words = (
+            f"The prior has columns that the schema has not: {', '.join(map(repr, others)):.200}. They are left out."
+        )
+        warnings.warn(words, UserWarning, stacklevel=4)
+    return table.select(known)
 
 
 def unit_rows(table: pa.Table, schema: Schema) -> Array:
@@ -77,6 +91,17 @@ def _place(data: Any) -> Path | None:
     from pathlib import Path
 
     return Path(data).resolve() if isinstance(data, (str, Path)) else None
+
+
+def _is_among(place: Path | None, data: Any) -> bool:
+    """Whether a file is one of those that private rows are read from, under whatever name."""
+    from pathlib import Path
+
+    if place is None or not place.exists():
+        return False
+    named = [one for one in (data if isinstance(data, (list, tuple)) else [data]) if isinstance(one, (str, Path))]
+    files = [Path(file) for one in named for file in glob.glob(str(one), recursive=True) or [str(one)]]
+    return any(file.exists() and (file.samefile(place) or file.resolve() in place.parents) for file in files)
 
 
 def _public_table(prior: Any, schema: Schema) -> Any:
@@ -109,7 +134,7 @@ def read_given(path: Path, schema: Schema) -> pa.Table:
         ) from None
 
 
-def _arrow(frame: Any) -> pa.Table:
+def _arrow(frame: Any, called: str) -> pa.Table:
     import pyarrow as pa
 
     try:
@@ -118,11 +143,11 @@ def _arrow(frame: Any) -> pa.Table:
         return pa.table(frame)
     except (TypeError, ValueError, pa.ArrowException):
         raise DataError(
-            f"The given rows must be a frame of pandas, polars or Arrow; a {type(frame).__name__} cannot be read as one."
+            f"The {called} must be a frame of pandas, polars or Arrow; a {type(frame).__name__} cannot be read as one."
         ) from None
 
 
-def _checked(name: str, cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+def _checked(name: str, cells: pa.ChunkedArray, column: Column, called: str) -> pa.ChunkedArray:
     import pyarrow as pa
 
     try:
@@ -131,14 +156,14 @@ def _checked(name: str, cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArr
         read = None
     if read is None or read.null_count > cells.null_count + _nans(cells):
         raise DataError(
-            f"Column {name!r} of the given rows must hold what a release has there, {column.arrow_type()}; it holds "
+            f"Column {name!r} of the {called} must hold what a release has there, {column.arrow_type()}; it holds "
             f"{cells.type}, or cells that cannot be read as that."
         )
     wrong = outside(column, read)
     if wrong:
         allowed = "one of its levels" if isinstance(column, Category) else "within its bounds"
         raise DataError(
-            f"{wrong:,} cells of column {name!r} of the given rows are not {allowed}"
+            f"{wrong:,} cells of column {name!r} of the {called} are not {allowed}"
             f"{'' if column.nullable else ', or are missing, which this column never is'}. Correct or leave out these rows."
         )
     return read

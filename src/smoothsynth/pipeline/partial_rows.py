@@ -64,13 +64,14 @@ def completed(
             for part in _parts(given.num_rows, donors.num_rows)
         ]
     )
-    if schema.rules is None:
+    if schema.rules is None and schema.edits is None:
         return _joined(given, donors.take(chosen), schema)
     left = breaking(_joined(given, donors.take(chosen), schema), schema)
     for part in _parts(len(left), donors.num_rows):
         few = given.take(left[part])
-        near = _nearest(matching.places(few), matching.donors, _TRIED)
-        chosen[left[part]] = _one_that_keeps(few, donors, schema, near)
+        places = matching.places(few)
+        chosen[left[part]] = _one_that_keeps(few, donors, schema, _nearest(places, matching.donors, _TRIED))
+        chosen[left[part]] = _any_that_keeps(few, donors, schema, chosen[left[part]], _squares(places, matching.donors))
     filled = _joined(given, donors.take(chosen), schema)
     left = breaking(filled, schema)
     return _Repair(filled, schema, tuple(lacking), donors).table(left) if len(left) else filled
@@ -220,6 +221,23 @@ def _one_that_keeps(given: pa.Table, donors: pa.Table, schema: Schema, near: Pla
         left = left[~kept]
         if not len(left):
             break
+    return chosen
+
+
+def _any_that_keeps(given: pa.Table, donors: pa.Table, schema: Schema, chosen: Places, squares: Array) -> Places:
+    """Return the nearest of all donors with which a row keeps all rules, where the one that was chosen breaks one.
+
+    Relations have no say: values can be moved until those hold, and an equality is kept by no donor.
+    """
+    wrong = _broken_rules(_joined(given, donors.take(chosen), schema), schema)
+    values = {name: as_numbers(schema.columns[name], donors[name]) for name in schema.names} if wrong else {}
+    own = {name: as_numbers(schema.columns[name], given[name]) for name in given.column_names} if wrong else {}
+    for row in np.flatnonzero(np.any(list(wrong.values()), axis=0)) if wrong else ():
+        here = {name: np.broadcast_to(numbers[row], donors.num_rows) for name, numbers in own.items()}
+        broken_by = schema.edits.rows_that_break({**values, **here}) if schema.edits is not None else {}
+        apart = np.where(np.any(list(broken_by.values()), axis=0), np.inf, squares[row])
+        if np.isfinite(apart).any():
+            chosen[row] = apart.argmin()
     return chosen
 
 

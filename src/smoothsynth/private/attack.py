@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from smoothsynth.accounting.guessing import difference
+from smoothsynth.accounting.guessing import chance_of_more
 from smoothsynth.errors import DataError, SchemaError
 from smoothsynth.private.pairs import Attack, by_event, by_score
 from smoothsynth.private.sources.cells import read_rows
@@ -44,8 +44,8 @@ ALPHA = 0.05
 _BATCH_ROWS, _CELLS = 2**16, 2**22
 # Squared distances below this are rounding.
 _EQUAL = 1e-9
-# How sure it must be that a holdout holds released rows.
-_SURE = 1.0 - 1e-6
+# How unlikely as many equal rows must be in a holdout that holds no released ones.
+_UNLIKELY = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -83,8 +83,9 @@ def attack_rows(
     hidden = _hidden(secret, schema)
     table = open_table(data, schema)
     if table.rows != rows:
+        unit = "rows" if schema.person is None else "persons"
         raise DataError(
-            f"The release was made from {rows:,} rows; this table has {table.rows:,}. Name the table it was made from."
+            f"The release was made from {rows:,} {unit}; this table has {table.rows:,}. Name the table it was made from."
         )
     released = _released(schema, synthetic, choose)
     if holdout is None:
@@ -156,7 +157,7 @@ def _refuse_released(table: Table, members: Array, others: Array) -> None:
     keys, theirs = _keys(members), _keys(others)
     met = _counts(table, {*keys, *theirs})
     found, expected = sum(met[key] > 0 for key in theirs), sum(met[key] > 1 for key in keys)
-    if difference(found, expected, len(keys), confidence=_SURE)[0] > 0.0:
+    if chance_of_more(found, expected) < _UNLIKELY:
         raise DataError(
             "The holdout must be of other people, and holds rows of the private table: far more of them are equal to a "
             "private row than chance explains. Give rows that were not released."

@@ -98,8 +98,6 @@ class Measurement:
             raise PlanError("Weights and rows_per_person are whole numbers of at least 1.")
         if not 1 <= self.averaged <= MOST_AVERAGED or min(self.averaged, self.rows_per_person) > 1:
             raise PlanError(f"1 to {MOST_AVERAGED} rows of a person are averaged, and protected as one.")
-        if self.averaged > 1 and isinstance(self.family, LevelHistograms):
-            raise PlanError("Columns of many levels are counted once a person: pass rows_per_person=1.")
         grouped = [c for group in self.exclusive for c in group]
         if len(set(grouped)) < len(grouped) or not set(grouped) <= set(self.binary):
             raise PlanError("Exclusive groups must have no coordinate in common, and binary ones only.")
@@ -158,9 +156,10 @@ class Measurement:
     @property
     def _rounded(self) -> int:
         """How many cells of a table two sets of rows of a person are in, if those are averaged; else nothing is rounded."""
-        if self.averaged == 1 or not isinstance(self.family, SoftTables):
+        if self.averaged == 1 or not isinstance(self.family, (SoftTables, LevelHistograms)):
             return 0
-        return 2 * self.averaged * 2**self.family.order
+        # A row is in two cells of each column of a table of soft cells, and in one node of a histogram.
+        return 2 * self.averaged * (2**self.family.order if isinstance(self.family, SoftTables) else 1)
 
     def _first_tables(self, count: int) -> Cells:
         if not isinstance(self.features, Cells):

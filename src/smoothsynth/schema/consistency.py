@@ -1,17 +1,12 @@
 """The edit rules of a schema: which columns they tie together, which rows break them, and whether they can hold.
 
-Whether a set of edits is consistent is a search for one row that keeps all. The constants of the rules cut every number into
-finitely many intervals, so each column has finitely many cells, missing being one; each rule is a list of ways to keep it
-(its condition fails, or its consequent holds); ways are chosen rule by rule, those with the fewest first, while every column
-has a cell left. What is left between columns of numbers is a small linear program.
+Whether a set of edits is consistent is a search for one row that keeps all (smoothsynth.schema.row_search).
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,31 +15,22 @@ import numpy as np
 from smoothsynth.errors import SchemaError
 from smoothsynth.schema import encoding
 from smoothsynth.schema.category import Category
-from smoothsynth.schema.edits import REVERSED, Comparison, Edit, Junction, Linear, Pair, bound_edits
-from smoothsynth.schema.integer_points import point_inside
+from smoothsynth.schema.edits import Comparison, Edit, Linear, bound_edits
+from smoothsynth.schema.row_search import MOST_STEPS, RowSearch, Steps, UnsettledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from smoothsynth.schema.constraints import Constraints, Relation
-    from smoothsynth.schema.edits import Atom, Node
+    from smoothsynth.schema.constraints import Constraints
+    from smoothsynth.schema.edits import Atom
     from smoothsynth.schema.encoding import Column
     from smoothsynth.schema.integer_points import Block
+    from smoothsynth.schema.row_search import Row
 
     Array = NDArray[np.float64]
     Truth = NDArray[np.bool_]
-    Row = dict[str, float | None]
-
-
-_MOST_WAYS, _MOST_STEPS, _MOST_SPANS = 256, 4_000, 256
-# An open end of an interval of real numbers, as a share of it; and the least difference that < asks for, of the range.
-_OPEN, _APART = 1e-6, 1e-9
-
-
-class _UnsettledError(SchemaError):
-    """A search that took too many steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,10 +56,14 @@ class Component:
         found = set(names).union(*(block.names for block in self.blocks if set(block.names) & set(names)))
         return tuple(name for name in self.names if name in found)
 
-    def row(self, *asked: Edit) -> Row | None:
+    def only(self, texts: Sequence[str]) -> Component:
+        """Return the same columns with some of the rules."""
+        return replace(self, edits=tuple(edit for edit in self.edits if edit.text in texts))
+
+    def row(self, *asked: Edit, steps: Steps | None = None) -> Row | None:
         """Return a row that keeps all edits, and those that are asked for beside them; None if there is none."""
         whole = replace(self, edits=(*self.edits, *asked))
-        return _Search(whole.edits, self.columns, whole._accepted).row()
+        return RowSearch(whole.edits, self.columns, whole._accepted, steps or Steps(MOST_STEPS)).row()
 
     def _accepted(self, found: Row) -> Row | None:
         """Return a row with whole steps, if it keeps all edits as it is written; else None."""
@@ -131,7 +121,10 @@ def read_edits(
     for name in sorted(touched):
         column = schema[name]
         if isinstance(column, Category) and column.hierarchy is not None:
-            raise SchemaError(f"Column {name!r:.80} has tiers of levels, and cannot have a rule: leave out one.")
+            raise SchemaError(
+                f"Column {name!r:.80} has many levels, which are drawn once rows keep the rules, and cannot have one. "
+                "Leave out the rule, or declare the nodes of a tier as levels."
+            )
     blocks = [block for block in blocks if touched & set(block.names)]
     for block in blocks:
         if block.moments:
@@ -170,17 +163,23 @@ def _constants(edits: Sequence[Edit], columns: Mapping[str, Column]) -> dict[str
 
 
 def _refuse_contradictory(component: Component) -> None:
-    """Refuse edits that no row keeps, and name a smallest set of them: each is left out if the others still contradict."""
+    """Refuse edits that no row keeps, and name few of them: some are left out if the others still contradict.
+
+    Half of them are tried first, then a quarter, at last single ones (Zeller and Hildebrandt 2002), and a smallest set is
+    named unless that takes too many steps.
+    """
     if component.row() is not None:
         return
-    kept = component.edits
-    for text in dict.fromkeys(edit.text for edit in kept):
-        rest = tuple(edit for edit in kept if edit.text != text)
-        with contextlib.suppress(_UnsettledError):
-            kept = rest if rest and replace(component, edits=rest).row() is None else kept
+    kept, steps = list(dict.fromkeys(edit.text for edit in component.edits)), Steps(MOST_STEPS)
+    size = len(kept)
+    with contextlib.suppress(UnsettledError):
+        while size > 1:
+            size = -(-size // 2)
+            for texts in [kept[at : at + size] for at in range(0, len(kept), size)]:
+                rest = [text for text in kept if text not in texts]
+                kept = rest if rest and component.only(rest).row(steps=steps) is None else kept
     raise SchemaError(
-        f"No row can keep {_listed(tuple(dict.fromkeys(edit.text for edit in kept)))} within the bounds and levels of the "
-        "columns. Correct or leave out one of them."
+        f"No row can keep {_listed(kept)} within the bounds and levels of the columns. Correct or leave out one of them."
     )
 
 
@@ -195,7 +194,7 @@ def points_by_condition(component: Component) -> Mapping[str, Array]:
     found = [component.row()]
     for edit in component.edits:
         if edit.condition is not None:
-            with contextlib.suppress(_UnsettledError):
+            with contextlib.suppress(UnsettledError):
                 found.append(component.row(Edit(edit.text, edit.condition)))
     return _points_of([row for row in found if row is not None], component.columns)
 
@@ -208,240 +207,6 @@ def _exact(row: Row, block: Block) -> Row:
     (whole,) = block.points(active).nearest(wanted) * block.steps
     there = zip(block.names, numbers, whole.tolist(), strict=True)
     return {**row, **{name: None if number is None else value for name, number, value in there}}
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """left sign right between two columns that are there."""
-
-    pair: Pair
-
-
-_Mask = tuple[str, bytes]
-_Way = tuple["_Mask | _Line", ...]
-
-
-class _Search:
-    """Columns as finitely many cells, the last of them missing, and the ways to keep each edit."""
-
-    def __init__(
-        self, edits: Sequence[Edit], columns: Mapping[str, Column], accepted: Callable[[Row], Row | None]
-    ) -> None:
-        self._columns, self._accepted, self._steps = columns, accepted, 0
-        self._relations = [edit.consequent.relation for edit in edits if isinstance(edit.consequent, Linear)]
-        tests = {atom for edit in edits for atom in edit.atoms if isinstance(atom, Comparison)}
-        self._cells = {name: _cells(column, tests, name) for name, column in columns.items()}
-        points = {name: np.array([_inside(*cell) for cell in cells] + [np.nan]) for name, cells in self._cells.items()}
-        for name, column in columns.items():
-            if isinstance(column, Category):
-                points[name][-1] = -1
-        self._masks = {test: test.holds(points.__getitem__) for test in tests}
-        self._ways = [
-            tuple(itertools.islice(self._kept(edit), _MOST_WAYS))
-            for edit in edits
-            if not isinstance(edit.consequent, Linear)
-        ]
-
-    def row(self) -> Row | None:
-        start = {name: np.ones(len(cells) + 1, dtype=bool) for name, cells in self._cells.items()}
-        for name, mask in start.items():
-            mask[-1] = self._columns[name].nullable
-        return self._chosen(start, (), tuple(range(len(self._ways))))
-
-    def _kept(self, edit: Edit) -> Iterator[_Way]:
-        if edit.condition is not None:
-            yield from self._terms(edit.condition, negated=True)
-        yield from self._terms(edit.consequent, negated=False)
-
-    def _terms(self, node: Node, *, negated: bool) -> Iterator[_Way]:
-        """Yield the terms of a condition's, or its negation's, disjunctive normal form."""
-        if isinstance(node, Junction):
-            parts = [tuple(self._terms(part, negated=negated)) for part in node.parts]
-            if node.every == negated:
-                yield from itertools.chain(*parts)
-            else:
-                yield from (tuple(itertools.chain(*terms)) for terms in itertools.product(*parts))
-            return
-        yield from self._literals(node, negated=negated)
-
-    def _literals(self, atom: Atom, *, negated: bool) -> Iterator[_Way]:
-        if isinstance(atom, Comparison):
-            mask = self._masks[atom]
-            yield ((atom.column, (~mask if negated else mask).tobytes()),)
-        elif isinstance(atom, Pair):
-            if negated:
-                yield from (((name, self._missing(name)),) for name in atom.names if self._columns[name].nullable)
-            sign = REVERSED[atom.sign] if negated else atom.sign
-            for one in ("<", ">") if sign == "!=" else (sign,):
-                there = tuple((name, self._missing(name, present=True)) for name in atom.names)
-                yield (*there, _Line(Pair(atom.left, one, atom.right)))
-
-    def _missing(self, name: str, *, present: bool = False) -> bytes:
-        mask = np.zeros(len(self._cells[name]) + 1, dtype=bool)
-        mask[-1] = True
-        return (~mask if present else mask).tobytes()
-
-    def _chosen(self, masks: dict[str, Truth], lines: tuple[Pair, ...], left: tuple[int, ...]) -> Row | None:
-        """Choose a way for one edit after the other, those with the fewest left first."""
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
-            raise _UnsettledError(
-                f"Whether some row keeps all rules was not found out in {_MOST_STEPS:,} steps: write fewer or simpler ones."
-            )
-        open_ways = []
-        for number in left:
-            found = [reached for way in self._ways[number] if (reached := _narrowed(masks, way)) is not None]
-            if not found:
-                return None
-            if not any(same and not new for _, new, same in found):
-                open_ways.append((len(found), number, found))
-        if not open_ways:
-            return self._filled(masks, lines)
-        _, number, found = min(open_ways, key=lambda one: one[:2])
-        rest = tuple(n for _, n, _ in open_ways if n != number)
-        for cut, new, _ in found:
-            row = self._chosen(cut, (*lines, *new), rest) if self._possible(cut, (*lines, *new)) else None
-            if row is not None:
-                return row
-        return None
-
-    def _possible(self, masks: dict[str, Truth], lines: tuple[Pair, ...]) -> bool:
-        """Whether bounds alone leave room for each line."""
-        for line in lines:
-            spans = [self._hull(name, masks[name]) for name in (line.left, line.right)]
-            if not _room(line.sign, *spans):
-                return False
-        return True
-
-    def _hull(self, name: str, mask: Truth) -> tuple[float, float]:
-        cells = [cell for cell, there in zip(self._cells[name], mask[:-1], strict=True) if there]
-        return cells[0][0], cells[-1][1]
-
-    def _filled(self, masks: dict[str, Truth], lines: tuple[Pair, ...]) -> Row | None:
-        """Return a row of cells that are left; columns of numbers that depend on each other by a linear program."""
-        linked = {name for line in lines for name in line.names} | {n for r in self._relations for n in r.names}
-        row: Row = {name: self._first(name, mask) for name, mask in masks.items() if name not in linked}
-        names = [name for name in masks if name in linked]
-        choices = itertools.islice(
-            itertools.product(*(tuple(self._spans(name, masks[name])) for name in names)), _MOST_SPANS
-        )
-        for spans in choices if names else [()]:
-            there = {name: span for name, span in zip(names, spans, strict=True) if span is not None}
-            numbers = self._solved(there, lines)
-            if numbers is not None:
-                found = self._accepted({**row, **dict.fromkeys(names), **numbers})
-                if found is not None:
-                    return found
-        return None
-
-    def _first(self, name: str, mask: Truth) -> float | None:
-        place = int(np.argmax(mask))
-        return None if place == len(mask) - 1 else _inside(*self._cells[name][place])
-
-    def _spans(self, name: str, mask: Truth) -> Iterator[tuple[float, float] | None]:
-        """Yield runs of neighbouring cells, and None for a missing cell."""
-        for there, run in itertools.groupby(range(len(mask) - 1), lambda i: bool(mask[i])):
-            cells = [self._cells[name][i] for i in run]
-            if there:
-                yield cells[0][0], cells[-1][1]
-        if mask[-1]:
-            yield None
-
-    def _solved(self, spans: Mapping[str, tuple[float, float]], lines: tuple[Pair, ...]) -> Row | None:
-        names = tuple(spans)
-        rows = [_line(line, names, self._apart(line)) for line in lines]
-        rows += [_relation(r, names) for r in self._relations if set(r.names) <= set(names)]
-        whole = [self._columns[name].kind != "number" for name in names]
-        if not rows:
-            return {name: _inside(*spans[name], whole=w) for name, w in zip(names, whole, strict=True)}
-        # A span of one point cannot be scaled: it is a little wider, and what is found is clipped to it.
-        wide = [(low, high) if high > low else (low - 0.25, high + 0.25) for low, high in spans.values()]
-        fixed = [([float(n == name) for n in names], True, low) for name, (low, high) in spans.items() if low == high]
-        whole = [w and high > low for w, (low, high) in zip(whole, spans.values(), strict=True)]
-        found = point_inside(wide, whole, [*rows, *fixed])
-        if found is None:
-            return None
-        rounded = np.where(whole, np.rint(found), found)
-        low, high = np.array(list(spans.values())).T
-        # The solver stops a little before the ends.
-        near = _OPEN * (high - low)
-        ended = np.where(rounded <= low + near, low, np.where(rounded >= high - near, high, rounded))
-        return dict(zip(names, ended.tolist(), strict=True))
-
-    def _apart(self, line: Pair) -> float:
-        if line.sign not in ("<", ">"):
-            return 0.0
-        sides = [self._columns[name] for name in line.names]
-        if all(side.kind != "number" for side in sides):
-            return 1.0
-        return _APART * max(abs(b) for side in sides if not isinstance(side, Category) for b in side.bounds)
-
-
-def _narrowed(masks: dict[str, Truth], way: _Way) -> tuple[dict[str, Truth], tuple[Pair, ...], bool] | None:
-    """Return the cells that a way leaves, its lines, and whether it left all that there were; None if it leaves none."""
-    found, same = dict(masks), True
-    for literal in way:
-        if isinstance(literal, _Line):
-            continue
-        name, mask = literal
-        cut = found[name] & np.frombuffer(mask, dtype=bool)
-        if not cut.any():
-            return None
-        same = same and bool((cut == masks[name]).all())
-        found[name] = cut
-    return found, tuple(literal.pair for literal in way if isinstance(literal, _Line)), same
-
-
-def _room(sign: str, left: tuple[float, float], right: tuple[float, float]) -> bool:
-    if sign in ("<", "<="):
-        return left[0] < right[1] or (sign == "<=" and left[0] <= right[1])
-    if sign in (">", ">="):
-        return left[1] > right[0] or (sign == ">=" and left[1] >= right[0])
-    return left[0] <= right[1] and right[0] <= left[1]
-
-
-def _line(line: Pair, names: Sequence[str], apart: float) -> tuple[list[float], bool, float]:
-    turn = -1.0 if line.sign in (">", ">=") else 1.0
-    factors = [turn * ((name == line.left) - float(name == line.right)) for name in names]
-    return factors, line.sign == "=", -apart
-
-
-def _relation(relation: Relation, names: Sequence[str]) -> tuple[list[float], bool, float]:
-    factors = dict(relation.coefficients)
-    return [float(factors.get(name, 0)) for name in names], relation.equal, float(relation.bound)
-
-
-def _cells(column: Column, tests: set[Comparison], name: str) -> list[tuple[float, float]]:
-    """Return the levels of a category, or the intervals into which constants cut the numbers, ends included."""
-    if isinstance(column, Category):
-        return [(float(i), float(i)) for i in range(len(column.levels))]
-    lower, upper = column.bounds
-    whole = column.kind != "number"
-    cuts = sorted({v for test in tests if test.column == name for v in test.values if lower <= v <= upper})
-    points = [v for v in cuts if not whole or v == int(v)]
-    ends = [-math.inf, *cuts, math.inf]
-    found = [(v, v) for v in points]
-    for low, high in itertools.pairwise(ends):
-        inside = _between(low, high, lower, upper, whole=whole)
-        found += [] if inside is None else [inside]
-    return sorted(found)
-
-
-def _between(low: float, high: float, lower: float, upper: float, *, whole: bool) -> tuple[float, float] | None:
-    """Return the values of a column strictly between two constants, as a closed interval."""
-    if whole:
-        first, last = max(lower, math.floor(low) + 1 if low > -math.inf else lower), upper
-        last = min(upper, math.ceil(high) - 1 if high < math.inf else upper)
-    else:
-        gap = _OPEN * (min(high, upper) - max(low, lower))
-        first, last = (low + gap if low >= lower else lower), (high - gap if high <= upper else upper)
-    return (first, last) if first <= last and not (first == last and first in (low, high)) else None
-
-
-def _inside(low: float, high: float, *, whole: bool = False) -> float:
-    """Return a value of an interval: whole if its ends are."""
-    middle = low / 2 + high / 2
-    return math.floor(middle) if whole or (low == int(low) and high == int(high)) else middle
 
 
 def _points_of(rows: Sequence[Row], columns: Mapping[str, Column]) -> dict[str, Array]:

@@ -43,7 +43,9 @@ _TOKEN = re.compile(
 _WORDS = ("implies", "where", "and", "or", "not", "in", "is", "null", "between")
 # What tells an edit rule from a linear relation, outside of quoted names.
 _MARKS = re.compile(
-    r"'|->|!=|<>|\S\s+(?:implies|where)\s+\S|\bis\s+(?:not\s+)?null\b|\bin\s*\(|\bbetween\b|\S\s+(?:and|or)\s+\S", re.I
+    r"'|->|!=|<>|\S\s+(?:implies|where)\s+\S|\bis\s+(?:not\s+)?null\b|\bin\s*\(|\bbetween\b|\S\s+(?:and|or)\s+\S|"
+    r"=\s*(?:true|false)\b",
+    re.I,
 )
 _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "=": np.equal,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -66,11 +66,18 @@ def normal(levels: Sequence[str], parents: Any, other: str | None) -> Any:
     """Return parents as tuples: lengths of prefixes, or tiers with a node for every level; what is neither stays."""
     if isinstance(parents, int) and not isinstance(parents, bool):
         return (parents,)
-    if isinstance(parents, Mapping):
+    if isinstance(parents, Mapping) and _named(parents.values()):
         return _chained(levels, {str(child): str(parent) for child, parent in parents.items()}, other) or parents
     if isinstance(parents, (list, tuple)):
-        return tuple(tuple(map(str, tier)) if isinstance(tier, (list, tuple)) else tier for tier in parents)
+        return tuple(
+            tuple(map(str, tier)) if isinstance(tier, (list, tuple)) and _named(tier) else tier for tier in parents
+        )
     return parents
+
+
+def _named(nodes: Iterable[object]) -> bool:
+    """Whether all nodes have a name: a missing cell of a code book has none."""
+    return all(isinstance(node, (str, int, np.integer)) for node in nodes)
 
 
 def hierarchy_of(levels: Sequence[str], parents: Any) -> Hierarchy | None:
@@ -88,7 +95,13 @@ def parents_problem(levels: Sequence[str], parents: Any) -> str | None:
     """Say what is wrong with the parents of levels, in words, or None."""
     if parents is None:
         return None
-    return _form_problem(levels, parents) or _nesting_problem(levels, parents)
+    return _name_problem(parents) or _form_problem(levels, parents) or _nesting_problem(levels, parents)
+
+
+def _name_problem(parents: Any) -> str | None:
+    tiers = [parents.values()] if isinstance(parents, Mapping) else parents if isinstance(parents, tuple) else []
+    nameless = any(isinstance(tier, Iterable) and not _named(tier) for tier in tiers)
+    return "parents must be texts or whole numbers; one is missing, or something else" if nameless else None
 
 
 def _form_problem(levels: Sequence[str], parents: Any) -> str | None:

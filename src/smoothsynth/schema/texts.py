@@ -4,6 +4,7 @@
     true and false          true, false
     numbers                 1 for 1, 1.0 and Decimal("1.00"), else the shortest text of the double: 0.1, 1e-07
     days and moments        ISO 8601, in UTC if they have a zone: 2020-01-31T12:00:00
+    UUIDs                   as RFC 9562 writes them, in small letters
 
 Anything else has no text: it is missing. Only the type of the cell decides how it is written.
 """
@@ -14,6 +15,7 @@ import datetime
 import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import numpy as np
 
@@ -167,6 +169,7 @@ _WRITERS: tuple[tuple[Any, Callable[[Any], str | None]], ...] = (
     (np.datetime64, _numpy_moment),
     (datetime.datetime, _moment),
     (datetime.date, _day),
+    (UUID, str),
 )
 # Types that are looked up and not searched for. None is added later: a foreign type may say that it equals another.
 _USUAL: dict[type, Callable[[Any], str | None]] = {
