@@ -6,9 +6,11 @@ deviations of their noise,
 
     minimise  sum over t of |M_t - T_t|^2 / s_t^2  +  sum over pairs of |C - C*|^2 / s_c^2
 
-over which rows hold which values. In each sweep, for each column in random order, rows meet in pairs at random. What a swap
-gains to first order is read off the residual tables; of the swaps that gain, the better ones are taken, and that share of
-them which minimises the sum along this direction. Gains are read at positions rounded to a fraction of a cell, so one
+over which rows hold which values. In each sweep, for each column in random order, rows meet in pairs; then those that are
+where tables have too many rows, and found no partner, meet again and again: the few that are still wrong must find each
+other. What a swap gains is read off the residual tables, less what it adds in squares by itself. Of the swaps that gain, the
+better ones are tried, and that share of them is carried out which minimises the sum along this direction; how many are
+tried follows from the last share (a trust region). Gains are read at positions rounded to a fraction of a cell, so one
 look-up does for 2^k; the tables themselves are computed from the exact positions again and again, so that no error stays.
 
 A swap after which rows break more rules of the schema is not made, and one after which they break fewer is: cells that
@@ -28,21 +30,27 @@ import numpy as np
 from smoothsynth.queries.soft_tables import tabulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
     Wholes = NDArray[np.int64]
     Places = NDArray[np.int32]
+    Slopes = NDArray[np.float32]
 
 
-# Rounded positions in a cell; the share of the swaps that gain which is tried.
-STEPS, TRIED = 3, 0.7
+# Rounded positions in a cell.
+STEPS = 3
+# The share of the swaps that gain which is tried: at first and at most, and at least.
+MOST_TRIED, LEAST_TRIED = 0.7, 0.02
+# Rows meet so often in each step, each time this part of those without a partner: the ones that cost most.
+MEETINGS, AGAIN = 5, 0.4
 # It ends when so many sweeps lowered the sum by less than this share of it.
-LOOK_BACK, LITTLE = 5, 0.004
+LOOK_BACK, LITTLE = 5, 0.01
 # The tables are computed from exact positions once in so many sweeps.
 EXACTLY = 4
+_NONE: Wholes = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,11 +80,11 @@ class Axis:
         apart = self.first + ((self.hats - 1) * STEPS + 1 - self.hats)
         return np.where(self.first < self.hats, soft, apart).astype(np.int32)
 
-    def weights(self) -> Array | None:
+    def weights(self) -> Slopes | None:
         """Return the weights of cells at rounded positions, (positions, cells); None if each position is a cell."""
         if self.hats < 2:
             return None
-        found, count = np.zeros((self.fine, self.cells)), (self.hats - 1) * STEPS + 1
+        found, count = np.zeros((self.fine, self.cells), dtype=np.float32), (self.hats - 1) * STEPS + 1
         along = np.arange(count) / STEPS
         first = np.minimum(along.astype(np.int64), self.hats - 2)
         found[np.arange(count), first] = 1.0 - (along - first)
@@ -131,10 +139,11 @@ class _Table:
 
     target: Target
     axes: tuple[Axis, ...]
-    means: Array
+    means: Array = field(init=False)
+    index: Places = field(init=False)
     places: dict[int, int] = field(init=False)
     strides: tuple[int, ...] = field(init=False)
-    maps: tuple[Array | None, ...] = field(init=False)
+    maps: tuple[Slopes | None, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         shape = [axis.fine for axis in self.axes]
@@ -142,22 +151,42 @@ class _Table:
         self.places = {axis.column: k for k, axis in enumerate(self.axes)}
         self.maps = tuple(axis.weights() for axis in self.axes)
 
+    def place(self, rounded: Sequence[Places]) -> None:
+        """Look up where each row is in the table."""
+        shape = tuple(axis.fine for axis in self.axes)
+        self.index = np.ravel_multi_index([rounded[number] for number in self.target.axes], shape).astype(np.int32)
+
+    def number(self, column: int) -> int:
+        return self.target.axes[self.places[column]]
+
+    def stride(self, column: int) -> np.int32:
+        return np.int32(self.strides[self.places[column]])
+
+    @property
+    def size(self) -> int:
+        return math.prod(axis.fine for axis in self.axes)
+
     @property
     def weight(self) -> float:
         return self.target.deviation**-2.0
 
     @property
+    def alone(self) -> float:
+        """About what one swap alone adds to the sum, times the squared number of rows."""
+        return self.weight * 4.0 * (2.0 / 3.0) ** sum(axis.hats > 1 for axis in self.axes)
+
+    @property
     def lacking(self) -> Array:
         return (self.means - self.target.shares) * self.weight
 
-    def gradient(self) -> Array:
+    def gradient(self) -> Slopes:
         """Return what lacks at every rounded position."""
-        return _along(self.lacking, self.maps, 1).ravel()
+        return _along(self.lacking.astype(np.float32), self.maps, 1).ravel()
 
-    def gathered(self, counts: Array) -> Array:
+    def gathered(self, counts: NDArray[np.generic]) -> Slopes:
         """Return a table of the cells from one of rounded positions."""
         shape = [axis.fine for axis in self.axes]
-        return _along(counts.reshape(shape), self.maps, 0)
+        return _along(counts.reshape(shape).astype(np.float32), self.maps, 0)
 
 
 class Swapping:
@@ -176,32 +205,26 @@ class Swapping:
     ) -> None:
         self._axes, self._random, self._guard = tuple(axes), generator, guard
         self.count = len(axes[0].first)
-        self._rounded = np.stack([axis.rounded() for axis in axes])
-        self._origins = np.tile(np.arange(self.count, dtype=np.int32), (columns, 1))
-        self._order = np.arange(self.count)
-        self._tables = [
-            _Table(target, tuple(self._axes[a] for a in target.axes), np.zeros_like(target.shares))
-            for target in targets
-        ]
+        self._rounded = [axis.rounded() for axis in axes]
+        self.origins: Places = np.tile(np.arange(self.count, dtype=np.int32), (columns, 1))
+        self._tables = [_Table(target, tuple(self._axes[a] for a in target.axes)) for target in targets]
+        for table in self._tables:
+            table.place(self._rounded)
         self._of = {column: [table for table in self._tables if column in table.places] for column in movable}
         self._of = {column: tables for column, tables in self._of.items() if tables}
+        self._tried = dict.fromkeys(self._of, MOST_TRIED)
         self._correlations = correlations
         if correlations is not None:
             self._values = np.ascontiguousarray(correlations.values, dtype=np.float32)
         self._tabulate()
-
-    @property
-    def origins(self) -> Places:
-        """From which row each value came, in the order of the rows."""
-        back = np.argsort(self._order, kind="stable")
-        return self._origins[:, back]
 
     def fit(self, sweeps: int, progress: Callable[[int, int], None] | None = None) -> Outcome:
         """Swap until it converged, or for so many sweeps."""
         cells = sum(table.means.size for table in self._tables)
         past = [self._sum()]
         for sweep in range(sweeps):
-            self._sweep()
+            for column in self._random.permutation(sorted(self._of)):
+                self._meet(int(column))
             if sweep % EXACTLY == EXACTLY - 1:
                 self._tabulate()
             past.append(self._sum())
@@ -228,7 +251,7 @@ class Swapping:
             for number in table.target.axes:
                 if number not in split:
                     axis = self._axes[number]
-                    taken = self._origins[axis.column]
+                    taken = self.origins[axis.column]
                     split[number] = axis.first[taken], axis.beyond[taken]
             sizes, unit = [axis.cells for axis in table.axes], table.axes[0].unit
             found = tabulate([split[number] for number in table.target.axes], sizes, unit)
@@ -236,143 +259,187 @@ class Swapping:
         if self._correlations is not None:
             self._found = np.asarray(self._values @ self._values.T, dtype=np.float64) / self.count
 
-    def _sweep(self) -> None:
-        order = self._random.permutation(self.count)
-        self._order = self._order[order]
-        self._rounded, self._origins = self._rounded[:, order], self._origins[:, order]
-        if self._correlations is not None:
-            self._values = self._values[:, order]
-        for column in self._random.permutation(sorted(self._of)):
-            self._meet(int(column))
-
     def _meet(self, column: int) -> None:
         """Let rows meet in pairs, and some of them swap their values of one column."""
-        half, turn = self.count // 2, int(self._random.integers(0, max(self.count // 2, 1)))
-        meetings = [_Meeting.of(table, column, self._rounded, half, turn) for table in self._of[column]]
-        gain = np.zeros(half)
-        for meeting in meetings:
-            meeting.add_gain(gain)
-        pairs = None if self._correlations is None else _Pairs.of(self, column, half, turn)
-        if pairs is not None:
-            gain += pairs.gain()
-        mending = np.zeros(0, dtype=np.intp)
-        if self._guard is not None:
-            here = np.arange(half)
-            change = self._guard.change(column, self._origins, here, half + (here - turn) % half)
-            gain[change != 0] = np.inf
-            mending = np.flatnonzero(change < 0)
-        better = np.flatnonzero(gain < 0.0)
-        if len(better) + len(mending) < 2:
-            return
-        better = better[gain[better] <= np.quantile(gain[better], TRIED)] if len(better) else better
-        along = across = 0.0
-        for meeting in meetings:
-            moved = meeting.moved(better, self.count)
-            along -= float(np.sum(meeting.table.lacking * moved))
-            across += meeting.table.weight * float(np.sum(moved**2))
-        if pairs is not None:
-            one, other = pairs.along(better)
-            along, across = along + one, across + other
-        share = min(1.0, max(0.0, along / max(across, 1e-300)))
-        chosen = np.concatenate([better[self._random.random(len(better)) < share], mending])
-        if len(chosen):
-            for meeting in meetings:
-                meeting.table.means = meeting.table.means + meeting.moved(chosen, self.count)
-            if pairs is not None:
-                self._found[pairs.group] += pairs.moved(chosen)
-                self._found[:, pairs.group] = self._found[pairs.group].T
-            self._swap(column, chosen, half + (chosen - turn) % half)
+        meeting = _Meeting.of(self, column)
+        one, other, mending = self._proposed(meeting)
+        along, across = meeting.along(one, other)
+        # Each swap adds to the squares by itself, whatever the others do: share * alone + share^2 * (across - alone).
+        alone = len(one) * meeting.alone * 2.0 / self.count
+        share = min(1.0, max(0.0, (along - alone / 2.0) / max(across - alone, 1e-300)))
+        self._tried[column] = min(MOST_TRIED, max(LEAST_TRIED, self._tried[column] * _pace(share)))
+        chosen = self._random.random(len(one)) < share
+        one, other = (np.concatenate([pair[chosen], mend]) for pair, mend in zip((one, other), mending, strict=True))
+        if len(one):
+            meeting.swap(one, other)
 
-    def _swap(self, column: int, one: Wholes, other: Wholes) -> None:
-        for number, axis in enumerate(self._axes):
-            if axis.column == column:
-                _exchange(self._rounded[number], one, other)
-        _exchange(self._origins[column], one, other)
-        if self._correlations is not None:
-            for coordinate in self._correlations.groups[column]:
-                _exchange(self._values[coordinate], one, other)
+    def _proposed(self, meeting: _Meeting) -> tuple[Wholes, Wholes, tuple[Wholes, Wholes]]:
+        """Return pairs of rows whose swap gains most of those that meet, and those that must swap to mend rules.
+
+        All rows meet another; then, again and again, those that cost most of what is left without a partner.
+        """
+        found: list[tuple[Wholes, Wholes, Array]] = []
+        mending = [(_NONE, _NONE)]
+        one, other = self._pairs()
+        for _ in range(MEETINGS):
+            gain, broken = meeting.gain(one, other), self._broken(meeting.column, one, other)
+            good = (gain < 0.0) & (broken == 0)
+            mends = broken < 0
+            found.append((one[good], other[good], gain[good]))
+            mending.append((one[mends], other[mends]))
+            left = ~(good | mends)
+            free = np.concatenate([one[left], other[left]])
+            many = int(len(free) * AGAIN)
+            if many < 2:
+                break
+            worst = np.argpartition(-meeting.cost[free], many)[:many]
+            free = self._random.permutation(free[worst])
+            one, other = free[: many // 2], free[many // 2 : many // 2 * 2]
+        one, other, gain = (np.concatenate(part) for part in zip(*found, strict=True))
+        if len(gain):
+            best = gain <= np.quantile(gain, self._tried[meeting.column])
+            one, other = one[best], other[best]
+        mend_one, mend_other = (np.concatenate(part) for part in zip(*mending, strict=True))
+        return one, other, (mend_one, mend_other)
+
+    def _pairs(self) -> tuple[Wholes, Wholes]:
+        """Return all rows in pairs, those whose numbers have one sum modulo that of the rows: memory is read in order."""
+        middle, odd = int(self._random.integers(self.count)), int(self._random.integers(2))
+        apart = np.arange(1 - odd, self.count // 2)
+        return (middle + apart) % self.count, (middle - apart - odd) % self.count
+
+    def _broken(self, column: int, one: Wholes, other: Wholes) -> Array:
+        return np.zeros(len(one)) if self._guard is None else self._guard.change(column, self.origins, one, other)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Meeting:
-    """Pairs of rows in one table: where each is without its value of the column, and that value."""
+    """What rows gain if they swap their values of one column: slopes of all tables with it, and what rows cost now."""
 
-    table: _Table
-    here: tuple[Places, Places]
-    there: tuple[Places, Places]
+    rows: Swapping
+    column: int
+    tables: list[_Table]
+    slopes: list[Slopes]
+    cost: Slopes
+    pairs: _Pairs | None
 
     @classmethod
-    def of(cls, table: _Table, column: int, rounded: Places, half: int, turn: int) -> _Meeting:
-        own, rest = None, np.zeros(2 * half, dtype=np.int32)
-        for number, axis, stride in zip(table.target.axes, table.axes, table.strides, strict=True):
-            if axis.column == column:
-                own = rounded[number, : 2 * half] * np.int32(stride)
-            else:
-                rest += rounded[number, : 2 * half] * np.int32(stride)
-        if own is None:
-            raise AssertionError("a table of another column")
-        return cls(table, (rest[:half], own[:half]), (np.roll(rest[half:], turn), np.roll(own[half:], turn)))
+    def of(cls, rows: Swapping, column: int) -> _Meeting:
+        tables = rows._of[column]
+        slopes = [table.gradient() for table in tables]
+        cost = np.zeros(rows.count, dtype=np.float32)
+        for table, slope in zip(tables, slopes, strict=True):
+            cost += slope.take(table.index)
+        return cls(rows, column, tables, slopes, cost, _Pairs.of(rows, column))
 
-    def add_gain(self, gain: Array) -> None:
-        slope = self.table.gradient()
-        (one, mine), (other, yours) = self.here, self.there
-        gain += slope.take(one + yours)
-        gain -= slope.take(one + mine)
-        gain += slope.take(other + mine)
-        gain -= slope.take(other + yours)
+    @property
+    def alone(self) -> float:
+        """Half of about what one swap by itself adds to the squares of tables, times the number of rows."""
+        return sum(table.alone for table in self.tables) / (2.0 * self.rows.count)
 
-    def moved(self, which: Wholes, rows: int) -> Array:
-        """Return by how much the table moves if these pairs swap."""
-        (one, mine), (other, yours) = self.here, self.there
-        one, mine, other, yours = one[which], mine[which], other[which], yours[which]
-        size = math.prod(axis.fine for axis in self.table.axes)
-        after = np.bincount(np.concatenate([one + yours, other + mine]), minlength=size)
-        before = np.bincount(np.concatenate([one + mine, other + yours]), minlength=size)
-        return self.table.gathered((after - before) / rows)
+    def gain(self, one: Wholes, other: Wholes) -> Slopes:
+        """Return by how much swaps raise the sum, each by itself."""
+        gain = np.float32(self.alone) - self.cost[one] - self.cost[other]
+        for table, slope, step in zip(self.tables, self.slopes, self._steps(one, other), strict=True):
+            gain += slope.take(table.index[one] + step)
+            gain += slope.take(table.index[other] - step)
+        return gain if self.pairs is None else gain + self.pairs.gain(one, other)
+
+    def _steps(self, one: Wholes, other: Wholes) -> Iterator[Places]:
+        """Yield how far each table's places of the first rows move."""
+        known: dict[int, Places] = {}
+        for table in self.tables:
+            number = table.number(self.column)
+            if number not in known:
+                at = self.rows._rounded[number]
+                known[number] = at[other] - at[one]
+            yield known[number] * table.stride(self.column)
+
+    def moved(self, one: Wholes, other: Wholes) -> Iterator[tuple[_Table, Slopes]]:
+        """Yield by how much each table moves if these pairs swap."""
+        sign = np.repeat([1.0 / self.rows.count, -1.0 / self.rows.count], 2 * len(one))
+        for table, step in zip(self.tables, self._steps(one, other), strict=True):
+            here, there = table.index[one], table.index[other]
+            places = np.concatenate([here + step, there - step, here, there])
+            yield table, table.gathered(np.bincount(places, weights=sign, minlength=table.size))
+
+    def along(self, one: Wholes, other: Wholes) -> tuple[float, float]:
+        """Return how much the sum falls to first order if all these pairs swap, and the squares that they add."""
+        along, across = (0.0, 0.0) if self.pairs is None else self.pairs.along(one, other)
+        for table, moved in self.moved(one, other):
+            along -= float(np.sum(table.lacking * moved))
+            across += table.weight * float(np.sum(moved**2))
+        return along, across
+
+    def swap(self, one: Wholes, other: Wholes) -> None:
+        """Let these pairs swap."""
+        rows = self.rows
+        for table, moved in self.moved(one, other):
+            table.means = table.means + moved
+        if self.pairs is not None:
+            rows._found[self.pairs.group] += self.pairs.moved(one, other)
+            rows._found[:, self.pairs.group] = rows._found[self.pairs.group].T
+        for table, step in zip(self.tables, self._steps(one, other), strict=True):
+            table.index[one] += step
+            table.index[other] -= step
+        for number, axis in enumerate(rows._axes):
+            if axis.column == self.column:
+                _exchange(rows._rounded[number], one, other)
+        _exchange(rows.origins[self.column], one, other)
+        for coordinate in () if self.pairs is None else self.pairs.group:
+            _exchange(rows._values[coordinate], one, other)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pairs:
-    """The same for correlations: how far the values of the column differ, those of all others, and what they lack."""
+    """The same for correlations: the values of all coordinates, those of the column's own, and what these lack."""
 
-    own: NDArray[np.floating]
-    others: NDArray[np.floating]
-    lacking: NDArray[np.floating]
+    values: Slopes
     group: list[int]
+    own: Slopes
+    felt: Slopes
+    lacking: Slopes
     weight: Array
-    rows: int
 
     @classmethod
-    def of(cls, rows: Swapping, column: int, half: int, turn: int) -> _Pairs:
+    def of(cls, rows: Swapping, column: int) -> _Pairs | None:
         known = rows._correlations
         if known is None:
-            raise AssertionError("no correlations are held")
-        group, values = list(known.groups[column]), rows._values
-        apart = values[:, :half] - np.roll(values[:, half : 2 * half], turn, axis=1)
+            return None
+        group = list(known.groups[column])
         weight = known.deviations[group] ** -2.0
         weight[:, group] = 0.0
-        lacking = (rows._found[group] - known.wanted[group]) * weight
-        return cls(-apart[group], apart, lacking.astype(np.float32), group, weight, rows.count)
+        lacking = ((rows._found[group] - known.wanted[group]) * weight).astype(np.float32)
+        return cls(rows._values, group, rows._values[group], lacking @ rows._values, lacking, weight)
 
-    def gain(self) -> Array:
-        return np.asarray(np.sum(self.own * (self.lacking @ self.others), axis=0), dtype=np.float64)
+    def gain(self, one: Wholes, other: Wholes) -> Slopes:
+        apart = self.own[:, one] - self.own[:, other]
+        # Two rows differ by about 2 in the square of a standardised value.
+        alone = (self.weight.sum(axis=1) / self.values.shape[1]).astype(np.float32)
+        return alone @ apart**2 - np.sum(apart * (self.felt[:, one] - self.felt[:, other]), axis=0)
 
-    def moved(self, which: Wholes) -> Array:
+    def moved(self, one: Wholes, other: Wholes) -> Array:
         """Return by how much the correlations of the column move if these pairs swap."""
-        moved = np.asarray(self.own[:, which] @ self.others[:, which].T, dtype=np.float64) / self.rows
+        apart = self.values[:, one] - self.values[:, other]
+        moved = np.asarray(-apart[self.group] @ apart.T, dtype=np.float64) / self.values.shape[1]
         moved[:, self.group] = 0.0
         return moved
 
-    def along(self, which: Wholes) -> tuple[float, float]:
-        moved = self.moved(which)
+    def along(self, one: Wholes, other: Wholes) -> tuple[float, float]:
+        moved = self.moved(one, other)
         return -float(np.sum(self.lacking * moved)), float(np.sum(self.weight * moved**2))
+
+
+def _pace(share: float) -> float:
+    """Say whether to try more swaps or fewer the next time: a trust region."""
+    return 1.4 if share == 1.0 else 0.7 if share < 0.5 else 1.0
 
 
 def _exchange(values: NDArray[np.generic], one: Wholes, other: Wholes) -> None:
     values[one], values[other] = values[other], values[one]
 
 
-def _along(values: Array, maps: Sequence[Array | None], axis: int) -> Array:
+def _along(values: Slopes, maps: Sequence[Slopes | None], axis: int) -> Slopes:
     """Multiply every axis of a table by its map, along axis 0 (from positions to cells) or 1 (back)."""
     for number, one in enumerate(maps):
         if one is not None:

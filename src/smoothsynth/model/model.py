@@ -43,11 +43,11 @@ from smoothsynth.model.sampling import correlated, generator, place, scores
 from smoothsynth.model.scales import hold_square, known_so_far
 from smoothsynth.model.spikes import Spike, find_spikes, hold_spikes
 from smoothsynth.model.tables import (
-    MOST_SWAPPED,
     SWEEPS,
     expected_of,
     offered,
     spread_out,
+    swap_stages,
     swapped,
     table_transformation,
     tables_distance,
@@ -130,7 +130,7 @@ _MOST_OVERSAMPLED = 20_000
 # Fewer rows than this have nothing to swap.
 _FEWEST_SWAPPED = 4
 # Rows that tell what is expected of tables, and sweeps of their fit.
-_FEWEST_EXPECTED, _EXPECTED_ROWS, _EXPECTED_SWEEPS = 2_000, 10_000, 30
+_FEWEST_EXPECTED, _EXPECTED_ROWS, _EXPECTED_SWEEPS = 2_000, 10_000, 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,8 +192,8 @@ class Model:
 
         `told` learns how the fit of tables ended, if there are some.
         """
-        own = min(count, MOST_SWAPPED) if self.tables else count
-        many = own
+        stages = swap_stages(count, self.tables) if self.tables else [(count, 0)]
+        own = many = stages[0][0]
         if self.lengths is not None:
             many = max(6 * own, 6000) if own <= _MOST_OVERSAMPLED else 2 * own
         with one_thread_if_small(many * self.columns.count):
@@ -202,12 +202,23 @@ class Model:
                 rows = swapped_to_keep(self.columns.schema, rows, generator=generator)
             if not self.tables or own < _FEWEST_SWAPPED:
                 return rows
-            rows, outcome = swapped(
-                rows, self.columns, self.tables, self.cut, generator=generator, sweeps=sweeps, progress=progress
-            )
+            for size, most in stages:
+                rows = self._more(rows, size, generator)
+                rows, outcome = swapped(
+                    rows,
+                    self.columns,
+                    self.tables,
+                    self.cut,
+                    generator=generator,
+                    sweeps=min(sweeps, most),
+                    progress=progress,
+                )
             if told is not None:
                 told(outcome)
-            return rows if own == count else spread_out(rows, self.columns, count, generator=generator)
+            return self._more(rows, count, generator)
+
+    def _more(self, rows: Array, count: int, generator: np.random.Generator) -> Array:  # noqa: TID251
+        return rows if len(rows) == count else spread_out(rows, self.columns, count, generator=generator)
 
     def _begun(self, count: int, many: int, generator: np.random.Generator) -> Array:  # noqa: TID251
         """Draw rows of the copula, or rows like those of a public prior if they are nearer to what was released."""

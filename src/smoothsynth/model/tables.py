@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 _OWN_CELL, _MOST_ATOMS = 0.5, 8
 # A share of the flat density keeps positions from being constant where the model believes no row to be.
 _FLAT_SHARE = 0.02
-# Rows are swapped in parts of at most so many; more rows are made of those.
-MOST_SWAPPED = 50_000
-SWEEPS = 100
+# So many rows are swapped first; each stands for several in the next stage, as long as the work of that stage, in rows times
+# sweeps times columns of tables, allows the fewest sweeps.
+FIRST_SWAPPED, GROWTH = 16_000, 4
+FEWEST_SWEEPS, SWEEPS, WORK = 8, 100, 10**8
 # Tables of three columns that are looked at, as sums of their cells over all rows: about so many operations.
 _MOST_LOOKED_AT = 4e8
 _CORNERS = 8
@@ -213,6 +214,24 @@ def _correlations(
     found = standard @ standard.T / len(rows)
     lacking, noise = lacking_pairs(rows, columns, cut)
     return Correlations(standard, found + lacking, noise, groups)
+
+
+def swap_stages(count: int, released: Sequence[NoisyMoments]) -> list[tuple[int, int]]:
+    """Return how many rows are swapped, stage by stage, and the most sweeps of each; the last rows stand for `count`.
+
+    Few rows settle cheaply where tables are far off; more rows, which begin where those ended, have finer cells right.
+    """
+    visits = sum(
+        len(table) for noisy in released if isinstance(noisy.features, Cells) for table in noisy.features.tables
+    )
+    size = count if count <= 2 * FIRST_SWAPPED else FIRST_SWAPPED
+    stages = [(size, WORK // (visits * max(size, 1)))]
+    while size < count:
+        size = min(count, GROWTH * size)
+        if size * visits * FEWEST_SWEEPS > WORK:
+            break
+        stages.append((size, WORK // (visits * size)))
+    return [(size, min(SWEEPS, max(FEWEST_SWEEPS, most))) for size, most in stages]
 
 
 def spread_out(rows: Array, columns: Marginals, count: int, *, generator: np.random.Generator) -> Array:  # noqa: TID251

@@ -1,10 +1,14 @@
 """Rows that swap values: columns stay value by value, the sum falls, and tables that rows can have come."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from smoothsynth.fit.swapping import Axis, Correlations, Swapping, Target
-from smoothsynth.queries.soft_tables import BITS, TableColumn, tabulate
+from smoothsynth.model.tables import FEWEST_SWEEPS, FIRST_SWAPPED, GROWTH, WORK, swap_stages
+from smoothsynth.queries.soft_tables import BITS, Cells, TableColumn, tabulate
 
 ROWS = 3_000
 
@@ -145,3 +149,35 @@ def test_a_few_rows_can_be_swapped(rows):
     real = ring(rows)
     made, *_ = fitted(real, shuffled(real), [2, 2, 2], ((0, 1),))
     np.testing.assert_array_equal(np.sort(made, axis=0), np.sort(real, axis=0))
+
+
+def test_rows_that_are_wrong_find_each_other():
+    """Six clusters: of few rows between them each needs another that lacks what it has."""
+    rng = np.random.default_rng(6)
+    real = rng.uniform(-0.8, 0.8, (6, 3))[rng.integers(0, 6, ROWS)] + 0.02 * rng.normal(size=(ROWS, 3))
+    *_, before, fit = fitted(real, shuffled(real), [12, 12, 12], ((0, 1), (0, 2), (1, 2)), sweeps=30)
+    assert fit._sum() < 0.001 * before
+
+
+def released(columns, tables):
+    """Return something like a release of tables of these columns."""
+    return [SimpleNamespace(features=Cells((4,) * columns, tables))]
+
+
+@pytest.mark.parametrize("count", [4, 30_000, 50_000, 10**6, 10**8])
+@pytest.mark.parametrize("columns", [4, 20])
+def test_rows_are_swapped_in_stages_whose_work_is_bounded(count, columns):
+    tables = tuple(itertools.combinations(range(columns), 2))[: 5 * columns]
+    stages = swap_stages(count, released(columns, tables))
+    sizes = [size for size, _ in stages]
+    assert sizes == sorted(set(sizes))
+    assert sizes[0] <= 2 * FIRST_SWAPPED
+    assert sizes[-1] == count or sizes[-1] * GROWTH * 2 * len(tables) * FEWEST_SWEEPS > WORK
+    assert all(size * sweeps * 2 * len(tables) <= WORK for size, sweeps in stages)
+
+
+def test_a_swap_that_adds_more_than_it_gains_is_not_made():
+    """One row moves a cell by five deviations: without what a swap adds by itself, the sum ends a fifth higher."""
+    real = ring(2_000)
+    _, _, before, fit = fitted(real, shuffled(real), [12, 12, 12], ((0, 1, 2),), deviation=1e-4, sweeps=40)
+    assert fit._sum() < 0.026 * before
