@@ -24,6 +24,7 @@ from smoothsynth.methods.adaptive import Adaptive
 from smoothsynth.model.model import empty_model
 from smoothsynth.pipeline.plan import Forecast, Plan, plan
 from smoothsynth.pipeline.terminal import as_text
+from smoothsynth.queries.bases import feature_values
 from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_ROWS
 from smoothsynth.queries.soft_tables import Cells
@@ -35,12 +36,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.accounting.charges import Charge
+    from smoothsynth.queries.families import Block
     from smoothsynth.queries.measurement import Measurement
     from smoothsynth.schema import Schema
 
+    Array = NDArray[np.float64]
 
-_FEWEST_POINTS, _MOST_POINTS = 1024, 4096
+
+_FEWEST_POINTS = 1024
 _KERNEL_WIDTHS = (2.0, 4.0, 10.0)
+# Typical queries are about so many coordinates at most: a kernel on a hundred is nearly zero everywhere.
+_MOST_COORDINATES = 12
 
 
 def forecast(plan: Plan) -> tuple[Forecast, ...]:
@@ -49,36 +55,54 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
     Later rounds look at rows through what earlier ones will have released; here they look as if that were the flat density
     within the bounds, so that the true noise is rather smaller.
     """
+    own = range(min(plan.dimensions, _MOST_COORDINATES))
+    looked_at = [(*pair, _blocks(pair[0], own, plan.dimensions)) for pair in _looked_at(plan)]
     # Twice as many points as features, so that what is unseen is not fitted away.
-    looked_at = _looked_at(plan)
-    count = max(_FEWEST_POINTS, min(_MOST_POINTS, 2 * sum(len(m.features) for m in looked_at)))
+    count = max(_FEWEST_POINTS, 2 * sum(len(block.features) for *_, blocks in looked_at for block in blocks))
     points = _even_points(count, plan.dimensions)
-    scaled = [m.evaluate(points) / m.deviations(plan.rows) for m in looked_at]
-    matrix = np.concatenate(scaled, axis=1)
+    scaled = [column for m, noise, blocks in looked_at for column in _in_noise(m, noise, blocks, points)]
+    matrix = np.stack(scaled, axis=1) if scaled else np.zeros((count, 0))
     matrix -= matrix.mean(axis=0)
-    # c = N^-1 Phi' (Phi N^-1 Phi' / k + I)^-1 f / k  with N the noise variances: as many unknowns as points.
-    system = matrix @ matrix.T / count
-    system[np.diag_indices(count)] += 1.0
-    queries = _typical_queries(points)
+    # c = N^-1/2 (Phi' Phi / k + I)^-1 Phi' f / k  with Phi in units of the noise N.
+    system = matrix.T @ matrix / count
+    system[np.diag_indices(len(system))] += 1.0
+    queries = _typical_queries(points[:, own])
     centred = np.stack([values - values.mean() for _, values in queries], axis=1)
-    solved = np.linalg.solve(system, centred)
-    coefficients = matrix.T @ solved / count
+    coefficients = np.linalg.solve(system, matrix.T @ centred / count)
     unseen = np.sqrt(np.mean((centred - matrix @ coefficients) ** 2, axis=0))
     noise = np.linalg.norm(coefficients, axis=0)
     return tuple(Forecast(name, float(noise[i]), float(unseen[i])) for i, (name, _) in enumerate(queries))
 
 
-def _looked_at(plan: Plan) -> list[Measurement]:
-    """Return what is measured, through the transformations that a model would make that knows nothing but the schema.
+def _blocks(m: Measurement, own: range, dimensions: int) -> list[Block]:
+    """Return the blocks of features that read some coordinates and no others."""
+    wanted = frozenset(own)
+    found = (
+        next((block for block in alternatives if block.read <= wanted), None)
+        for alternatives in m.family.blocks(m.features, dimensions)
+    )
+    return [block for block in found if block is not None]
+
+
+def _in_noise(m: Measurement, noise: Array, blocks: list[Block], points: Array) -> Iterator[Array]:
+    """Yield the values of features at points, each in units of its noise."""
+    factors = m.factors(points)
+    for block in blocks:
+        for feature, deviations in zip(block.features, noise[block.places], strict=True):
+            yield feature_values(feature, factors) / math.hypot(*deviations)
+
+
+def _looked_at(plan: Plan) -> Iterator[tuple[Measurement, Array]]:
+    """Yield what is measured and its noise, through the transformations of a model that knows nothing but the schema.
 
     Tables are left out: they have many cells, and tell little of typical queries.
     Where bounds or levels have yet to be found, the schema has no coordinates to look at; then all is looked at straight.
     """
-    measurements = [m for m in plan.measurements if not isinstance(m.features, Cells)]
-    if not plan.adaptive or plan.discovery is not None:
-        return measurements
-    model = empty_model(plan.schema)
-    return [replace(m, transformation=model.proposed(m, plan.rows)) for m in measurements]
+    model = empty_model(plan.schema) if plan.adaptive and plan.discovery is None else None
+    for m in plan.measurements:
+        if not isinstance(m.features, Cells):
+            seen = m if model is None else replace(m, transformation=model.proposed(m, plan.rows))
+            yield seen, m.deviations(plan.rows)
 
 
 # A delta that a plan under pure epsilon is compared with, where the number of rows allows it.
@@ -296,7 +320,7 @@ def _typical_queries(points: NDArray[np.float64]) -> list[tuple[str, NDArray[np.
         queries.append(("the product of two columns", one * points[:, 1]))
     squares = np.sum((points - 0.25) ** 2, axis=1)
     for width in _KERNEL_WIDTHS:
-        name = f"a kernel of width {width:g} on all {points.shape[1]} columns"
+        name = f"a kernel of width {width:g} on {points.shape[1]} {'columns' if points.shape[1] > 1 else 'column'}"
         queries.append((name, np.exp(-squares / (2.0 * width**2))))
     return queries
 
