@@ -224,7 +224,7 @@ def swap_stages(count: int, released: Sequence[NoisyMoments]) -> list[tuple[int,
     visits = sum(
         len(table) for noisy in released if isinstance(noisy.features, Cells) for table in noisy.features.tables
     )
-    size = count if count <= 2 * FIRST_SWAPPED else FIRST_SWAPPED
+    size = count if count <= GROWTH * FIRST_SWAPPED else FIRST_SWAPPED
     stages = [(size, WORK // (visits * max(size, 1)))]
     while size < count:
         size = min(count, GROWTH * size)

@@ -171,7 +171,7 @@ def test_rows_are_swapped_in_stages_whose_work_is_bounded(count, columns):
     stages = swap_stages(count, released(columns, tables))
     sizes = [size for size, _ in stages]
     assert sizes == sorted(set(sizes))
-    assert sizes[0] <= 2 * FIRST_SWAPPED
+    assert sizes[0] <= GROWTH * FIRST_SWAPPED
     assert sizes[-1] == count or sizes[-1] * GROWTH * 2 * len(tables) * FEWEST_SWEEPS > WORK
     assert all(size * sweeps * 2 * len(tables) <= WORK for size, sweeps in stages)
 
