@@ -210,3 +210,26 @@ def test_a_code_far_from_all_values_is_one(value):
     assert Texts("x", {**counts, str(value): 10}).sentinels == [value]
     # Within the values of a column it is one of them.
     assert Texts("x", {str(v): 10 for v in range(-20, 1200)}).sentinels == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "sure"),
+    [
+        ({"3,5": 15, "4,25": 15}, True),
+        ({"3,5": 5, "4,25": 5}, False),
+        ({"1,234": 50, "5,678": 50}, False),
+        ({"1,234.5": 50, "5,678": 50}, True),
+        ({"3,5": 50, "2.5": 50}, False),
+        ({"1.234": 50, "5.678": 50}, False),
+        ({"31.01.2020": 30, "01.02.2020": 9}, True),
+        ({"31.01.2020": 3}, False),
+        ({"03/04/2020": 90, "05/06/2021": 90}, False),
+        ({"03/04/2020": 90, "25/06/2021": 90}, True),
+        ({"25/04/2020": 90, "05/26/2021": 90}, False),
+    ],
+)
+def test_a_draft_states_only_what_many_cells_tell(cells, sure):
+    frame = pd.DataFrame({"x": [text for text, times in cells.items() for _ in range(times)]})
+    lines = ss.draft(frame).splitlines()
+    (line,) = [one for one in lines if one.removeprefix("# ").startswith(("decimal = ", "date_format = "))]
+    assert line.startswith("# ") is not sure

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -16,10 +15,10 @@ from smoothsynth.cli.federated import federated, update
 from smoothsynth.cli.inspect import answer, attack, audit, report, sample, sql, verify
 from smoothsynth.cli.ledger import ledger as ledger_commands
 from smoothsynth.cli.start import ABOUT, COMMANDS
+from smoothsynth.cli.walk import schema_name, stop_if_unreadable, walk, write_new
 from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.pipeline.terminal import (
     EXIT_CODES,
-    FAILED,
     REFUTED,
     in_words,
     never_fail_to_encode,
@@ -196,7 +195,7 @@ def schema(
     called = None if names is None else [name.strip() for name in names.split(",")]
     text = draft(str(data), names=called, private=private)
     if output is not None:
-        _write_new(output, text, force=force)
+        write_new(output, text, force=force)
     if as_json:
         say_json({"schema": text, "wrote": None if output is None else str(output)})
         return
@@ -317,9 +316,13 @@ def release(
             help="Parquet, CSV or Arrow files, a folder of Parquet, `year=*/*.parquet`, or an address on the cluster."
         ),
     ],
-    schema: SchemaOption,
     epsilon: EpsilonOption,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The release folder to write.")],
+    schema: Annotated[
+        Path | None, typer.Option("--schema", "-s", help="The schema file [default: you are asked, on a terminal].")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The release folder to write [default: NAME-release].")
+    ] = None,
     delta: DeltaOption = 0.0,
     method: MethodOption = "auto",
     candidates: CandidatesOption = None,
@@ -365,12 +368,16 @@ def release(
 
     The budget is spent when noise is drawn; a second run spends it again. With **--check** the cells are looked at first: a
     column that is mostly unreadable stops the release with exit code 3, and on a terminal you are asked whether to go on.
+    Without **--schema** a terminal asks about each column, shows the check and the plan, and writes the schema file first.
 
     Example:  **smoothsynth release patients.csv --schema schema.toml --epsilon 1 -o out/ --check**
+
+    Example:  **smoothsynth release patients.csv --epsilon 1**
     """
+    from smoothsynth.pipeline.plan import plan as make_plan
     from smoothsynth.pipeline.run import release as make_release
 
-    described = _described(schema, decimal=decimal, date_format=date_format, null_values=null_values)
+    output = output or Path(f"{schema_name(data)}-release")
     chosen = _method(
         method,
         candidates=candidates,
@@ -383,9 +390,18 @@ def release(
     )
     if keep is not None and keep.absolute() == output.absolute():
         raise ReleaseError(f"{output} cannot be the release folder and the file of the kept sums. Name another file.")
-    if checked:
-        _stop_if_unreadable(data, described)
+    # Made first: a place that cannot be written is found before anything is asked, read or spent.
     with write_whole(output, force=force) as folder:
+        asked = schema is None
+        if schema is None:
+            choices: dict[str, Any] = {"method": chosen, "synthetic_rows": size, "rows_per_person": rows_per_person}
+            choices |= {"bounds_share": bounds_share, "levels_share": levels_share, "epsilon": epsilon}
+            schema, delta = walk(
+                data, epsilon=epsilon, delta=delta, planned=lambda s, n, d: make_plan(s, n, delta=d, **choices)
+            )
+        described = _described(schema, decimal=decimal, date_format=date_format, null_values=null_values)
+        if checked and not asked:
+            stop_if_unreadable(data, described)
         with progress_bar(quiet=quiet or as_json) as progress:
             made = make_release(
                 data[0] if len(data) == 1 else data,
@@ -457,33 +473,5 @@ def _method(name: str, **flags: Any) -> Method:
     return method_with(name, {option: value for option, value in flags.items() if value is not None})
 
 
-def _stop_if_unreadable(data: list[str], schema: Schema) -> None:
-    """Print the report of a check on standard error; stop if a column is mostly lost, and ask on a terminal."""
-    from smoothsynth.pipeline.check import check as check_rows
-    from smoothsynth.pipeline.terminal import as_text
-    from smoothsynth.report.attack import as_check_tables
-
-    found = check_rows(_one_or_many(data), schema)
-    for part in as_check_tables(found):
-        say(as_text(part, width=120), err=True)
-    if not found.passed:
-        say("Error: nothing was released and nothing was spent.", err=True)
-        raise typer.Exit(REFUTED)
-    if found.has_findings and sys.stdin.isatty() and not typer.confirm("Release it like this?", err=True):
-        say("Nothing was released and nothing was spent.", err=True)
-        raise typer.Exit(FAILED)
-
-
 def _one_or_many(data: list[str]) -> str | list[str]:
     return data[0] if len(data) == 1 else data
-
-
-def _write_new(path: Path, text: str, *, force: bool) -> None:
-    try:
-        # Only its owner can read a new file.
-        with open(path, "w" if force else "x", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
-            file.write(text)
-    except FileExistsError:
-        raise SchemaError(f"{path} exists already. Choose another name, or replace it with --force.") from None
-    except OSError as error:
-        raise SchemaError(f"{path} cannot be written: {error.strerror}.") from None

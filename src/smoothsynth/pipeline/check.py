@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from smoothsynth.private.owner import ColumnProfile
+    from smoothsynth.private.owner import ColumnProfile, Drafted
 
 
 HEADS = ("column", "type", "missing", "unreadable", "outside", "no level")
@@ -110,6 +110,13 @@ def draft(data: Any, *, names: Sequence[str] | None = None, private: bool = Fals
     from smoothsynth.private.owner import draft_schema
 
     return draft_schema(data, names=names, private=private)
+
+
+def proposals(data: Any) -> list[Drafted]:
+    """Return what a draft would say of each column of a table, for questions to its owner."""
+    from smoothsynth.private.owner import drafted
+
+    return drafted(data)
 
 
 def _facts(one: ColumnProfile) -> dict[str, Any]:

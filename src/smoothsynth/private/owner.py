@@ -292,10 +292,16 @@ _PRIVATE = {
 
 
 def draft_schema(data: Any, *, names: Sequence[str] | None = None, private: bool = False) -> str:
-    """Return the text of a schema file with names, types and formats of a table; bounds and levels are left open.
+    """Return the text of a schema file with names, types and formats of a table; bounds and levels are left open."""
+    columns = drafted(data, names=names)
+    return "\n".join([_HEAD, *_above(columns), *(column.section(private=private) for column in columns)])
+
+
+def drafted(data: Any, *, names: Sequence[str] | None = None) -> list[Drafted]:
+    """Return what a draft says of each column: its name, its type, and what was found in its cells.
 
     A CSV file whose first line looks like cells, not like names, is refused: a schema is published, and these would be a
-    person's. `names` says what the columns are called, in their order. With `private`, a release finds bounds and levels.
+    person's. `names` says what the columns are called, in their order.
     """
     kinds = columns_of(data)
     is_csv = str(data).lower().endswith((".csv", ".csv.gz"))
@@ -307,10 +313,7 @@ def draft_schema(data: Any, *, names: Sequence[str] | None = None, private: bool
         )
     called = [name for name, _ in kinds] if names is None else _checked(names, len(kinds), data)
     looked = _looked(data, kinds, is_csv=is_csv)
-    columns = [
-        _Drafted.of(name, kind, looked.get(old), is_csv) for name, (old, kind) in zip(called, kinds, strict=True)
-    ]
-    return "\n".join([_HEAD, *_above(columns), *(column.section(private=private) for column in columns)])
+    return [Drafted.of(name, kind, looked.get(old), is_csv) for name, (old, kind) in zip(called, kinds, strict=True)]
 
 
 def _looked(data: Any, kinds: Sequence[tuple[str, str]], *, is_csv: bool) -> dict[str, Tally]:
@@ -321,7 +324,7 @@ def _looked(data: Any, kinds: Sequence[tuple[str, str]], *, is_csv: bool) -> dic
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Drafted:
+class Drafted:
     """A column of a draft: its type, or what it holds in words, and what was found in its cells."""
 
     name: str
@@ -329,7 +332,8 @@ class _Drafted:
     found: tuple[Finding, ...]
 
     @classmethod
-    def of(cls, name: str, kind: str, seen: Tally | None, is_csv: bool) -> _Drafted:  # noqa: FBT001
+    def of(cls, name: str, kind: str, seen: Tally | None, is_csv: bool) -> Drafted:  # noqa: FBT001
+        """Describe a column by what was counted of it; the types of a text file are those of its cells."""
         if seen is None:
             return cls(name, kind, ())
         kind = seen.texts.kind if is_csv or kind == "category" else kind
@@ -337,8 +341,15 @@ class _Drafted:
             name, kind, findings(seen.texts, None, {"missing": seen.missing / seen.rows, "lost": 0.0, "outside": 0.0})
         )
 
+    def __repr__(self) -> str:
+        return "<private draft of a column>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("A draft of private cells cannot be copied or pickled.")
+
     @property
     def is_usable(self) -> bool:
+        """Whether the column can be released."""
         return self.kind in _LEFT_OPEN and not any(one.is_unusable for one in self.found)
 
     def section(self, *, private: bool) -> str:
@@ -346,25 +357,26 @@ class _Drafted:
         said = "".join(f"# {one.about}, {percent(one.share)}: {one.sentence}\n" for one in self.found)
         if not self.is_usable:
             why = said or f"# holds {self.kind}, which cannot be released\n"
-            return f"# [columns.{_quoted(self.name)}]   holds {self._held}; it is left out.\n{why}"
+            return f"# [columns.{_quoted(self.name)}]   holds {self.held}; it is left out.\n{why}"
         bounds = (_PRIVATE if private else _LEFT_OPEN)[self.kind]
-        stated = [one.write for one in self.found if one.write.startswith(_STATED)]
-        other = (*_STATED, "type", *(["levels"] if private else []))
+        stated = [one.write for one in self.found if one.sure and one.write.startswith(_STATED)]
+        other = (*stated, "type", *(["levels"] if private else []))
         proposed = [f"# {one.write}" for one in self.found if one.write and not one.write.startswith(other)]
         return f'[columns.{_quoted(self.name)}]\n{said}type = "{self.kind}"\n{bounds}' + "".join(
             f"{line}\n" for line in (*stated, *proposed)
         )
 
     @property
-    def _held(self) -> str:
+    def held(self) -> str:
+        """What it holds, in a word or two."""
         return self.found[0].about if self.found else self.kind
 
 
-# How cells are written is stated like a type; what is missing in them is only proposed.
+# How cells are written is stated like a type, where enough of them tell; what is missing in them is only proposed.
 _STATED = ("decimal", "date_format")
 
 
-def _above(columns: Sequence[_Drafted]) -> list[str]:
+def _above(columns: Sequence[Drafted]) -> list[str]:
     """Return the lines above all columns: who may be a person, and what is left out."""
     ids = [column.name for column in columns if any(one.about == "ids" for one in column.found)]
     left = [column.name for column in columns if not column.is_usable]

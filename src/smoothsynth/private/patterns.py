@@ -46,6 +46,7 @@ _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|key|nr|uuid|guid|ssn|mrn|nhs|iban|e?mail|phone|patient|person|client|customer)([_\W]|$)"
 )
 _PLACE_NAME = re.compile(r"(^|[_\W])(lat|lon|lng|long|latitude|longitude|easting|northing|coord\w*|gps\w*)([_\W]|$)")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 _WITH_POINT, _WITH_COMMA = number_reader("."), number_reader(",")
 # Day first where both fit: a cell such as 03/04/2020 tells nothing.
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d", "%Y.%m.%d", "%d.%m.%y",
@@ -56,6 +57,8 @@ _FORMATS = tuple((one, date_reader([one])) for one in (day + clock for clock in 
 # A pattern of fewer cells than this share of a column is not named.
 _RARE = 0.002
 _FEW = 20
+# So many dates tell whether the day or the month comes first.
+_TELLING = 5
 _MANY_DIFFERENT = 0.9
 _MOST_TYPOS = 500
 
@@ -115,10 +118,28 @@ class Texts:
     @cached_property
     def decimal(self) -> str | None:
         """The decimal sign with which most numbers are read, where it has to be said."""
-        commas, grouped = self.share("comma"), self.share("grouped")
-        if max(commas, grouped) < _RARE:
+        if max(self.share("comma"), self.share("grouped")) < _RARE:
             return None
-        return "," if commas >= grouped else "."
+        commas, points = self._signs
+        return "," if commas > points else "."
+
+    @cached_property
+    def _signs(self) -> tuple[int, int]:
+        """How many cells are a number with a decimal comma only, and with a point only: 1,234 and 1.234 are with both."""
+        cells = [(t, n) for one in ("number", "comma", "grouped") for t, n in self.classes.get(one, {}).items()]
+        commas = sum(n for t, n in cells if not _WITH_POINT(t))
+        return commas, sum(n for t, n in cells if not _WITH_COMMA(t))
+
+    @property
+    def is_sure_of_decimal(self) -> bool:
+        """Whether many cells tell the decimal sign, and hardly any tells the other one."""
+        rarer, often = sorted(self._signs)
+        return often >= _FEW and rarer <= 0.01 * often
+
+    @property
+    def may_be_thousands(self) -> bool:
+        """Whether every number with a point has three digits after it: 1.234 may mean 1234."""
+        return bool(self.classes.get("number")) and all(map(_THOUSANDS.fullmatch, self.classes["number"]))
 
     @cached_property
     def formats(self) -> dict[str, float]:
@@ -139,6 +160,12 @@ class Texts:
     def date_formats(self) -> list[str]:
         """The formats that have to be said: none if all cells are ISO 8601."""
         return [] if set(self.formats) <= _ISO_FORMATS else list(self.formats)
+
+    @property
+    def is_sure_of_dates(self) -> bool:
+        """Whether many cells are dates, and several of each format could not have day and month exchanged."""
+        cells = Counter({t: n for one in ("day", "moment") for t, n in self.classes.get(one, {}).items()})
+        return cells.total() >= _FEW and not self.ambiguous and all(_is_told(form, cells) for form in self.formats)
 
     @property
     def ambiguous(self) -> bool:
@@ -241,6 +268,15 @@ class Texts:
         return dict(_typos(self.counts, self.total))
 
 
+def _is_told(form: str, cells: Counter[str]) -> bool:
+    """Whether some dates fit a format and not the one with day and month exchanged; with dots the day comes first."""
+    swapped = form.replace("%d", "%_").replace("%m", "%d").replace("%_", "%m")
+    if form.startswith("%Y") or "." in form:
+        return True
+    read, other = date_reader([form]), date_reader([swapped])
+    return sum(n for t, n in cells.items() if read(t) and not other(t)) >= _TELLING
+
+
 def class_of(text: str) -> str:
     """Say what a cell looks like."""
     word = text.strip()
@@ -284,7 +320,7 @@ DROP = "drop"
 class Finding:
     """Something about the cells of a column: the share of the cells, a sentence, and a line for the schema (or "drop").
 
-    `cells` quotes some of them: for a report, and never for a draft.
+    `cells` quotes some of them: for a report, and never for a draft. `sure` says whether enough cells tell what to write.
     """
 
     about: str
@@ -292,6 +328,7 @@ class Finding:
     sentence: str
     write: str = ""
     cells: str = ""
+    sure: bool = True
 
     @property
     def is_unusable(self) -> bool:
@@ -372,9 +409,15 @@ def _misread(texts: Texts, column: Column | None) -> Iterator[Finding]:
         yield Finding(
             about,
             share,
-            f"Numbers are written so that they cannot be read as they stand{also}.",
+            f"Numbers are written so that they cannot be read as they stand{also}.{_unsure(texts.is_sure_of_decimal)}",
             _line("decimal", texts.decimal),
+            sure=texts.is_sure_of_decimal,
         )
+    elif kind in ("number", "integer") and said is None and texts.may_be_thousands:
+        yield Finding(
+            "thousands or decimals", texts.share("number"), "Every number with a point has three digits after it: it is read "
+            "as 1.234, and if it means 1234 the decimal sign is a comma.", _line("decimal", ","), sure=False
+        )  # fmt: skip
     if kind in ("date", "datetime") and texts.date_formats and getattr(column, "date_format", None) is None:
         many = len(texts.formats) > 1
         several = ", ".join(f"{form} {percent(share)}" for form, share in texts.formats.items())
@@ -383,7 +426,8 @@ def _misread(texts: Texts, column: Column | None) -> Iterator[Finding]:
         )
         yield Finding(
             "mixed dates" if many else "dates", texts.share("day", "moment"),
-            f"Dates are not written as 2020-01-31: {several}.{unsure}", _line("date_format", texts.date_formats)
+            f"Dates are not written as 2020-01-31: {several}.{unsure or _unsure(texts.is_sure_of_dates)}",
+            _line("date_format", texts.date_formats), sure=texts.is_sure_of_dates
         )  # fmt: skip
     if kind == "category" and texts.is_truth:
         if texts.is_read_as_boolean:
@@ -393,6 +437,10 @@ def _misread(texts: Texts, column: Column | None) -> Iterator[Finding]:
             "no boolean", 1.0 - texts.share("truth"), "Boolean reads true, false, yes, no, y, n, t, f, 1 and 0 only.",
             f'type = "{"category" if texts.kind == "boolean" else texts.kind}"'
         )  # fmt: skip
+
+
+def _unsure(sure: bool) -> str:  # noqa: FBT001
+    return "" if sure else " Too few cells tell which it is."
 
 
 def _codes(texts: Texts, column: Column | None) -> Iterator[Finding]:
