@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,7 @@ from smoothsynth.cli.federated import federated, update
 from smoothsynth.cli.inspect import answer, attack, audit, report, sample, sql, verify
 from smoothsynth.cli.ledger import ledger as ledger_commands
 from smoothsynth.cli.start import ABOUT, COMMANDS
-from smoothsynth.cli.walk import schema_name, stop_if_unreadable, walk, write_new
+from smoothsynth.cli.walk import one_or_many, schema_name, stop_if_unreadable, walk, write_new
 from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.pipeline.terminal import (
     EXIT_CODES,
@@ -143,6 +144,16 @@ NullOption = Annotated[
     list[str] | None,
     typer.Option(help="A cell that means a missing one, such as 999; repeatable [schema: null_values]."),
 ]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(help="What is between the cells of a CSV file: , ; | : or tab [schema: delimiter in file]."),
+]
+EncodingOption = Annotated[
+    str | None, typer.Option(help="The encoding of a CSV file, such as cp1252 [schema: encoding in file].")
+]
+SheetOption = Annotated[
+    str | None, typer.Option(help="The sheet of an Excel file [default: the first; schema: sheet].")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 
 
@@ -166,7 +177,7 @@ def _root(
 @app.command()
 @in_words
 def schema(
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")],
+    data: Annotated[Path, typer.Argument(help="A CSV, Excel or Parquet file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it [default: print].")] = None,
     names: Annotated[
         str | None, typer.Option(help="The names of the columns, such as a,b,c, if the first line of a CSV has none.")
@@ -175,6 +186,9 @@ def schema(
         bool,
         typer.Option("--private", help="Write all bounds and levels as private: a release finds and pays for them."),
     ] = False,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    sheet: SheetOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -186,14 +200,15 @@ def schema(
 
     Example:  **smoothsynth schema patients.csv -o schema.toml**
     """
-    from smoothsynth.pipeline.check import draft
+    from smoothsynth.pipeline.check import draft, guessed_format
 
     if output is not None and (output.absolute().parent / "receipt.json").is_file():
         raise SchemaError(f"{output} is inside a release folder, and a draft is private. Write it elsewhere.")
     if output is not None and not force and (problem := why_not_new(output)):
         raise SchemaError(problem + (" Or replace it with --force." if output.is_file() else ""))
     called = None if names is None else [name.strip() for name in names.split(",")]
-    text = draft(str(data), names=called, private=private)
+    file = replace(guessed_format(str(data)), **_file(delimiter, encoding, sheet))
+    text = draft(str(data), names=called, private=private, file=file)
     if output is not None:
         write_new(output, text, force=force)
     if as_json:
@@ -213,6 +228,9 @@ def check(
     decimal: DecimalOption = None,
     date_format: DateOption = None,
     null_values: NullOption = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look at the private cells as a release would read them, and say what it would lose.
@@ -227,9 +245,10 @@ def check(
     from smoothsynth.pipeline.check import check as check_rows
     from smoothsynth.report.attack import as_check_tables
 
-    described = _described(schema, decimal=decimal, date_format=date_format, null_values=null_values)
+    file = _file(delimiter, encoding, sheet)
+    described = _described(schema, file, decimal=decimal, date_format=date_format, null_values=null_values)
     with progress_bar(quiet=as_json) as progress:
-        found = check_rows(_one_or_many(data), described, progress=progress)
+        found = check_rows(one_or_many(data), described, progress=progress)
     if as_json:
         say_json(found.as_dict())
     else:
@@ -313,7 +332,7 @@ def release(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="Parquet, CSV or Arrow files, a folder of Parquet, `year=*/*.parquet`, or an address on the cluster."
+            help="Parquet, CSV, Excel or Arrow files, a folder of Parquet, `year=*/*.parquet`, or an address on the cluster."
         ),
     ],
     epsilon: EpsilonOption,
@@ -356,6 +375,9 @@ def release(
     decimal: DecimalOption = None,
     date_format: DateOption = None,
     null_values: NullOption = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    sheet: SheetOption = None,
     checked: Annotated[
         bool,
         typer.Option("--check", help="First look at the cells (smoothsynth check), and stop before anything is spent."),
@@ -374,10 +396,10 @@ def release(
 
     Example:  **smoothsynth release patients.csv --epsilon 1**
     """
-    from smoothsynth.pipeline.plan import plan as make_plan
     from smoothsynth.pipeline.run import release as make_release
 
     output = output or Path(f"{schema_name(data)}-release")
+    file = _file(delimiter, encoding, sheet)
     chosen = _method(
         method,
         candidates=candidates,
@@ -396,15 +418,13 @@ def release(
         if schema is None:
             choices: dict[str, Any] = {"method": chosen, "synthetic_rows": size, "rows_per_person": rows_per_person}
             choices |= {"bounds_share": bounds_share, "levels_share": levels_share, "epsilon": epsilon}
-            schema, delta = walk(
-                data, epsilon=epsilon, delta=delta, planned=lambda s, n, d: make_plan(s, n, delta=d, **choices)
-            )
-        described = _described(schema, decimal=decimal, date_format=date_format, null_values=null_values)
+            schema, delta = walk(data, file=file, delta=delta, choices=choices)
+        described = _described(schema, file, decimal=decimal, date_format=date_format, null_values=null_values)
         if checked and not asked:
             stop_if_unreadable(data, described)
         with progress_bar(quiet=quiet or as_json) as progress:
             made = make_release(
-                data[0] if len(data) == 1 else data,
+                one_or_many(data),
                 schema=described,
                 epsilon=epsilon,
                 delta=delta,
@@ -455,15 +475,21 @@ def main() -> None:
     app()
 
 
-def _described(
-    path: Path, *, decimal: str | None, date_format: list[str] | None, null_values: list[str] | None
-) -> Schema:
-    """Read a schema file; options of the command line are for columns that have none of their own."""
+def _described(path: Path, file: dict[str, str], **options: Any) -> Schema:
+    """Read a schema file; options are for columns that have none of their own, and `file` for this table whatever it says."""
     from smoothsynth.schema import Schema
+    from smoothsynth.schema.file import read_file_format
     from smoothsynth.schema.reading import with_options
 
-    formats, nulls = tuple(date_format or ()), tuple(null_values or ())
-    return with_options(Schema.load(path), decimal=decimal, date_format=formats, null_values=nulls)
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    found = with_options(Schema.load(path), **given)
+    return replace(found, file=replace(read_file_format(found.file), **file)) if file else found
+
+
+def _file(delimiter: str | None, encoding: str | None, sheet: str | None) -> dict[str, str]:
+    """Return what the command line says of how a file is written."""
+    given = {"delimiter": delimiter, "encoding": encoding, "sheet": sheet}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def _method(name: str, **flags: Any) -> Method:
@@ -471,7 +497,3 @@ def _method(name: str, **flags: Any) -> Method:
     from smoothsynth.methods.options import method_with
 
     return method_with(name, {option: value for option, value in flags.items() if value is not None})
-
-
-def _one_or_many(data: list[str]) -> str | list[str]:
-    return data[0] if len(data) == 1 else data

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,11 @@ from smoothsynth.errors import PlanError, ReleaseError, SchemaError
 from smoothsynth.pipeline.terminal import FAILED, INTERRUPTED, REFUTED, as_text, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from smoothsynth.pipeline.check import CheckReport
     from smoothsynth.private.owner import Drafted
     from smoothsynth.schema import Schema
-
-    Planned = Callable[[Schema, int, float], Any]
 
 _TYPES = ("number", "integer", "boolean", "category", "date", "datetime")
 _ASKED = ("decimal", "date_format", "null_values", "nullable")
@@ -57,10 +55,11 @@ class _Back(Exception):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What the owner said: the schema, what is left out, and the delta that it needs."""
+    """What the owner said: the schema, what is left out, and the budget."""
 
     schema: Schema
     dropped: tuple[str, ...]
+    epsilon: float
     delta: float
 
 
@@ -69,6 +68,7 @@ class _Answers:
     """What the owner said so far of each column: its facts as a schema file has them, "drop" or "person"."""
 
     columns: dict[str, dict[str, Any] | str] = field(default_factory=dict)
+    file: dict[str, str] = field(default_factory=dict)
 
     def schema(self) -> Schema:
         """Return the schema that follows; an error says why there is none."""
@@ -78,7 +78,8 @@ class _Answers:
         if len(persons) > 1:
             raise SchemaError(f"Only one column can hold the ids of persons, and {len(persons)} do.")
         facts: dict[str, Any] = {name: said for name, said in self.columns.items() if isinstance(said, dict)}
-        return Schema.from_facts({"columns": facts, **({"person": persons[0]} if persons else {})})
+        named = {"person": persons[0]} if persons else {}
+        return Schema.from_facts({"columns": facts, "file": self.file, **named})
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -90,15 +91,17 @@ def schema_name(data: Sequence[str]) -> str:
     return re.sub(r"\W+", "-", Path(data[0]).name.split(".")[0]).strip("-") or "table"
 
 
-def walk(data: Sequence[str], *, epsilon: float, delta: float, planned: Planned) -> tuple[Path, float]:
+def walk(
+    data: Sequence[str], *, file: Mapping[str, str], delta: float, choices: Mapping[str, Any]
+) -> tuple[Path, float]:
     """Ask the owner for a schema, show the check and the plan, write the schema file, and return its path and the delta.
 
-    `planned` gives a plan for a schema, a number of rows and a delta.
+    `choices` are all others of a plan, epsilon too.
     """
     path = Path(f"{schema_name(data)}.toml")
     _refuse_without_terminal(data, path)
     try:
-        return path, _walk(data, path, epsilon=epsilon, delta=delta, planned=planned)
+        return path, _walk(data, path, file=file, delta=delta, choices=choices)
     except (KeyboardInterrupt, EOFError):
         say("\nStopped. Nothing was written and nothing was spent.", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -120,20 +123,26 @@ def _refuse_without_terminal(data: Sequence[str], path: Path) -> None:
         raise ReleaseError(f"{problem} If it is the schema of this table, add --schema {path}.")
 
 
-def _walk(data: Sequence[str], path: Path, *, epsilon: float, delta: float, planned: Planned) -> float:
-    from smoothsynth.pipeline.check import proposals
+def _walk(
+    data: Sequence[str], path: Path, *, file: Mapping[str, str], delta: float, choices: Mapping[str, Any]
+) -> float:
+    from smoothsynth.pipeline.check import guessed_format, proposals
 
-    drafts = {one.name: one for one in proposals(_one_or_many(data))}
+    written = replace(guessed_format(one_or_many(data)), **file)
+    drafts = {one.name: one for one in proposals(one_or_many(data), written)}
     say(_WELCOME.format(count=len(drafts)), err=True)
-    answers, at = _Answers(), 0
+    if written.facts():
+        say("\nThe file has " + ", ".join(f"{key} {value!r}" for key, value in written.facts().items()) + ".", err=True)
+    answers, at = _Answers(file=written.facts()), 0
     while True:
         _describe_all(list(drafts.values()), answers, at)
         try:
             found = _until_readable(data, drafts, answers)
             rows, schema = found.columns[0].rows, answers.schema()
             chosen = _delta(schema, rows, delta)
-            possible = _show_plan(schema, rows, chosen, planned)
-            _last_question(Described(schema, answers.dropped, chosen), path, epsilon=epsilon, possible=possible)
+            possible = _show_plan(schema, rows, {**choices, "delta": chosen})
+            described = Described(schema, answers.dropped, choices["epsilon"], chosen)
+            _last_question(described, path, possible=possible)
         except (_Back, SchemaError) as error:
             say(f"  {error}", err=True)
             at = len(drafts) - 1
@@ -231,7 +240,7 @@ def _until_readable(data: Sequence[str], drafts: dict[str, Drafted], answers: _A
 
     while True:
         say("\nLooking at the cells as a release would read them ...", err=True)
-        found = check_rows(_one_or_many(data), answers.schema())
+        found = check_rows(one_or_many(data), answers.schema())
         show_check(found)
         for name in found.mostly_lost:
             if _yes(f"most cells of {name} would be lost; leave it out?", default=True):
@@ -257,14 +266,15 @@ def _delta(schema: Schema, rows: int, delta: float) -> float:
     return float(_ask(f"delta, for private levels [{usual:.3g}]", "delta", default=f"{usual:.3g}", accepted=accepted))
 
 
-def _show_plan(schema: Schema, rows: int, delta: float, planned: Planned) -> bool:
+def _show_plan(schema: Schema, rows: int, choices: Mapping[str, Any]) -> bool:
     """Show the plan; return whether a release can be made. Of persons the plan is made once they are counted."""
     from smoothsynth.pipeline.forecast import plan_view
+    from smoothsynth.pipeline.plan import plan
 
     if schema.person is not None:
         return True
     try:
-        made = planned(schema, rows, delta)
+        made = plan(schema, rows, **choices)
         if made.discovery is not None:
             made.discovery.refuse(rows)
     except PlanError as error:
@@ -274,9 +284,9 @@ def _show_plan(schema: Schema, rows: int, delta: float, planned: Planned) -> boo
     return True
 
 
-def _last_question(described: Described, path: Path, *, epsilon: float, possible: bool) -> None:
+def _last_question(described: Described, path: Path, *, possible: bool) -> None:
     """Ask whether to spend the budget; write the schema file whole before anything else happens."""
-    price = f"epsilon = {epsilon:g}" + (f", delta = {described.delta:g}" if described.delta else "")
+    price = f"epsilon = {described.epsilon:g}" + (f", delta = {described.delta:g}" if described.delta else "")
     choices = ("yes", "schema", "no") if possible else ("schema", "no")
     spend = f"yes writes {path} and spends {price}; " if possible else ""
     said = _choose(f"{spend}schema writes {path} only; no stops", choices, helped="last")
@@ -335,7 +345,7 @@ def stop_if_unreadable(data: Sequence[str], schema: Schema) -> None:
     """Show the report of a check; stop if a column is mostly lost, and ask on a terminal."""
     from smoothsynth.pipeline.check import check as check_rows
 
-    found = check_rows(_one_or_many(data), schema)
+    found = check_rows(one_or_many(data), schema)
     show_check(found)
     if not found.passed:
         say("Error: nothing was released and nothing was spent.", err=True)
@@ -360,5 +370,6 @@ def write_new(path: Path, text: str, *, force: bool = False) -> None:
         raise SchemaError(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def _one_or_many(data: Sequence[str]) -> str | list[str]:
+def one_or_many(data: Sequence[str]) -> str | list[str]:
+    """Return one path by itself, and several in a list."""
     return data[0] if len(data) == 1 else list(data)

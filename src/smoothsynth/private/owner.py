@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.private.patterns import Finding, Texts, findings, percent, person_findings
+from smoothsynth.private.findings import Finding, findings, percent, person_findings
+from smoothsynth.private.patterns import Texts
 from smoothsynth.private.sources.cells import looks_like_cells, read_cells, read_rows
-from smoothsynth.private.table import columns_of, in_words, open_table
+from smoothsynth.private.sources.files import is_text
+from smoothsynth.private.table import columns_of, guess_format, in_words, open_table
 from smoothsynth.schema import Category, Schema, valued
 from smoothsynth.schema.category import labelled
+from smoothsynth.schema.file import USUAL, read_file_format
 from smoothsynth.schema.reading import null_keys
 from smoothsynth.schema.texts import level_key
 from smoothsynth.schema.valued import PRIVATE
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.private.table import Table
     from smoothsynth.schema import Column
+    from smoothsynth.schema.file import FileFormat
 
     Array = NDArray[np.float64]
     Kernel = tuple[str, Array, float]
@@ -155,14 +159,18 @@ def profile(
     read = dict(schema.columns)
     if schema.person is not None:
         read[schema.person] = Category(PRIVATE)
-    tallies = tally(data, read, progress=progress)
+    written = read_file_format(schema.file)
+    tallies = tally(data, read, written=written, progress=progress)
     profiles = tuple(one.profile(is_person=name == schema.person) for name, one in tallies.items())
-    return profiles, tuple(name for name, _ in columns_of(data) if name not in read)
+    return profiles, tuple(name for name, _ in columns_of(data, written) if name not in read)
 
 
-def tally(data: object, columns: Mapping[str, Column], *, progress: Progress | None = None) -> dict[str, Tally]:
+def tally(
+    data: object, columns: Mapping[str, Column], *, written: FileFormat = USUAL, progress: Progress | None = None
+) -> dict[str, Tally]:
     """Go through all rows once."""
-    table, found, done = open_table(data, Schema(columns)), {n: Tally(n, c) for n, c in columns.items()}, 0
+    table, done = open_table(data, Schema(columns, file=written)), 0
+    found = {name: Tally(name, column) for name, column in columns.items()}
     try:
         for batch in table._batches(_BATCH_ROWS):
             for name, one in found.items():
@@ -291,20 +299,25 @@ _PRIVATE = {
 }
 
 
-def draft_schema(data: Any, *, names: Sequence[str] | None = None, private: bool = False) -> str:
+def draft_schema(
+    data: Any, *, names: Sequence[str] | None = None, private: bool = False, written: FileFormat | None = None
+) -> str:
     """Return the text of a schema file with names, types and formats of a table; bounds and levels are left open."""
-    columns = drafted(data, names=names)
-    return "\n".join([_HEAD, *_above(columns), *(column.section(private=private) for column in columns)])
+    written = guess_format(data) if written is None else written
+    columns = drafted(data, names=names, written=written)
+    return "\n".join(
+        [_HEAD, *_above(columns), *_file(written), *(column.section(private=private) for column in columns)]
+    )
 
 
-def drafted(data: Any, *, names: Sequence[str] | None = None) -> list[Drafted]:
+def drafted(data: Any, *, names: Sequence[str] | None = None, written: FileFormat = USUAL) -> list[Drafted]:
     """Return what a draft says of each column: its name, its type, and what was found in its cells.
 
     A CSV file whose first line looks like cells, not like names, is refused: a schema is published, and these would be a
     person's. `names` says what the columns are called, in their order.
     """
-    kinds = columns_of(data)
-    is_csv = str(data).lower().endswith((".csv", ".csv.gz"))
+    kinds = columns_of(data, written)
+    is_csv = is_text(data[0] if isinstance(data, list) and data else data)
     if names is None and is_csv and looks_like_cells([name for name, _ in kinds]):
         raise DataError(
             f"{data} must begin with a line of column names, and its first line looks like somebody's cells: there is a "
@@ -312,15 +325,15 @@ def drafted(data: Any, *, names: Sequence[str] | None = None) -> list[Drafted]:
             "or to see a draft with others, say names=[...] (--names a,b,c) with one name for each column."
         )
     called = [name for name, _ in kinds] if names is None else _checked(names, len(kinds), data)
-    looked = _looked(data, kinds, is_csv=is_csv)
+    looked = _looked(data, kinds, is_csv=is_csv, written=written)
     return [Drafted.of(name, kind, looked.get(old), is_csv) for name, (old, kind) in zip(called, kinds, strict=True)]
 
 
-def _looked(data: Any, kinds: Sequence[tuple[str, str]], *, is_csv: bool) -> dict[str, Tally]:
+def _looked(data: Any, kinds: Sequence[tuple[str, str]], *, is_csv: bool, written: FileFormat) -> dict[str, Tally]:
     """Look at the cells of all columns whose types can be read; not at those of which several have the same name."""
     times = Counter(name for name, _ in kinds)
     known = [name for name, kind in kinds if times[name] == 1 and name and (is_csv or kind in _LEFT_OPEN)]
-    return tally(data, dict.fromkeys(known, Category(PRIVATE))) if known else {}
+    return tally(data, dict.fromkeys(known, Category(PRIVATE)), written=written) if known else {}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -382,6 +395,12 @@ def _above(columns: Sequence[Drafted]) -> list[str]:
     left = [column.name for column in columns if not column.is_usable]
     lines = [f"# person = {_quoted(name)}\n" for name in ids]
     return [*lines, f"drop = [{', '.join(map(_quoted, left))}]\n"] if left else lines
+
+
+def _file(written: FileFormat) -> list[str]:
+    """Return the section that says how the file is written, where that is not the usual."""
+    lines = [f"{key} = {_quoted(value)}" for key, value in written.facts().items()]
+    return ["[file]\n" + "\n".join(lines) + "\n"] if lines else []
 
 
 def _checked(names: Sequence[str], count: int, path: Any) -> Sequence[str]:
