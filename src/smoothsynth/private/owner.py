@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Kernel = tuple[str, Array, float]
     Question = Callable[[Mapping[str, Array]], float]
+    # Shares of rows at levels or in bins, and of rows without any.
+    Shares = tuple[tuple[float, ...], float | None]
     Flags = NDArray[np.bool_]
     Progress = Callable[[str, int, int | None], None]
 
@@ -52,11 +55,13 @@ MOSTLY = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison:
-    """Kernel averages of columns, their correlations, and answers to questions, all of the private rows."""
+    """Kernel averages and means of columns, their correlations, shares of others, and answers, all of the private rows."""
 
     curves: tuple[Array, ...]
+    means: tuple[float, ...]
     correlation: Array
     answers: tuple[float, ...]
+    shares: tuple[Shares, ...] = ()
 
     def __repr__(self) -> str:
         return "<private comparison>"
@@ -69,18 +74,27 @@ class Comparison:
         lower = np.tril_indices(len(self.correlation), -1)
         return {
             "curves": [curve.tolist() for curve in self.curves],
+            "means": list(self.means),
+            "others": [{"shares": list(shares), "missing": missing} for shares, missing in self.shares],
             "correlations": self.correlation[lower].tolist(),
             "answers": list(self.answers),
         }
 
 
 def compare(
-    data: object, schema: Schema, *, rows: int, kernels: Sequence[Kernel], questions: Sequence[Question]
+    data: object,
+    schema: Schema,
+    *,
+    rows: int,
+    kernels: Sequence[Kernel],
+    questions: Sequence[Question],
+    counters: Mapping[str, Callable[[Array], Shares]] = MappingProxyType({}),
 ) -> Comparison:
     """Compute what the page of a release shows, on the private rows, with values clipped to their bounds.
 
     A kernel is a column of numbers, centres and a width w:  mean exp(-((x - centre)/w)^2),  x scaled so that the bounds
-    are -1 and 1. A question takes these columns in their own units. `rows` is what the receipt says.
+    are -1 and 1. A question takes these columns in their own units; a counter takes the coordinates of another column.
+    `rows` is what the receipt says.
     """
     if schema.person is not None:
         raise PlanError(
@@ -97,8 +111,10 @@ def compare(
     columns = {name: np.asarray(schema.columns[name].from_unit(unit), np.float64) for name, unit in chosen.items()}  # type: ignore[union-attr]
     return Comparison(
         curves=tuple(_curve(columns[name], schema, kernel) for kernel in kernels for name in kernel[:1]),
+        means=tuple(float(np.mean(columns[name])) for name, _, _ in kernels),
         correlation=_correlation(np.stack(list(chosen.values()), axis=1)) if chosen else np.zeros((0, 0)),
         answers=tuple(float(question(columns)) for question in questions),
+        shares=tuple(count(points[:, schema.coordinates_of(name)]) for name, count in counters.items()),
     )
 
 
