@@ -233,3 +233,15 @@ def test_a_draft_states_only_what_many_cells_tell(cells, sure):
     lines = ss.draft(frame).splitlines()
     (line,) = [one for one in lines if one.removeprefix("# ").startswith(("decimal = ", "date_format = "))]
     assert line.startswith("# ") is not sure
+
+
+@pytest.mark.parametrize(("answer", "code"), [("yes\n", 0), ("\n", 1), ("?\nno\n", 1), ("back\n", 1), ("", 1)])
+def test_on_a_terminal_a_release_asks(path, tmp_path, monkeypatch, answer, code):
+    monkeypatch.setattr("smoothsynth.cli.walk.is_watched", lambda: True)
+    file, out = tmp_path / "schema.toml", tmp_path / "out"
+    ss.Schema({"visits": ss.Integer(0, 60)}).save(file)
+    arguments = ["release", str(path), "-s", str(file), "-e", "3", "-o", str(out), "--check"]
+    made = CliRunner().invoke(app, arguments, input=answer)
+    assert made.exit_code == code, made.output
+    assert out.exists() is (code == 0)
+    assert ("nothing was spent" in made.stderr) is (code == 1)

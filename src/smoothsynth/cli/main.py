@@ -340,7 +340,8 @@ def release(
         Path | None, typer.Option("--schema", "-s", help="The schema file [default: you are asked, on a terminal].")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The release folder to write [default: NAME-release].")
+        Path | None,
+        typer.Option("--output", "-o", help="The release folder to write [without a schema: NAME-release]."),
     ] = None,
     delta: DeltaOption = 0.0,
     method: MethodOption = "auto",
@@ -398,6 +399,8 @@ def release(
     """
     from smoothsynth.pipeline.run import release as make_release
 
+    if output is None and schema is not None:
+        raise typer.BadParameter("name the release folder to write.", param_hint="'--output' / '-o'")
     output = output or Path(f"{schema_name(data)}-release")
     file = _file(delimiter, encoding, sheet)
     chosen = _method(
@@ -412,7 +415,6 @@ def release(
     )
     if keep is not None and keep.absolute() == output.absolute():
         raise ReleaseError(f"{output} cannot be the release folder and the file of the kept sums. Name another file.")
-    # Made first: a place that cannot be written is found before anything is asked, read or spent.
     with write_whole(output, force=force) as folder:
         asked = schema is None
         if schema is None:

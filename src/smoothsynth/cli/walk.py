@@ -43,7 +43,9 @@ _HELP = {
     "levels": "The values that the column can have, from a form or a code book, with commas between them. private: the "
     "release finds the frequent ones, for a share of its budget and with a delta. drop leaves the column out.",
     "other": "The level at which cells count that are none of the levels. none: they count nowhere.",
-    "yes or no": "yes writes this line into the schema, where everybody can read it; no leaves it out.",
+    "line": "yes writes this line into the schema, where everybody can read it; no leaves it out.",
+    "lost": "yes leaves the column out of the release; no asks about it again.",
+    "release": "yes goes on and spends the budget; no stops, and nothing is spent.",
     "delta": "Private levels need a small probability with which a value of a single person may show: at most 1/(100 rows).",
     "last": "yes writes the schema file and spends the budget, which cannot be undone; schema writes the file only.",
 }
@@ -190,7 +192,7 @@ def _options(draft: Drafted, kind: str) -> dict[str, Any]:
         key, _, value = one.write.partition(" = ")
         if key in _ASKED and key in KINDS[kind].__dataclass_fields__:
             say(f"  {one.sentence}", err=True)
-            if _yes(f"write {one.write}?", default=one.sure):
+            if _yes(f"write {one.write}?", default=one.sure, helped="line"):
                 found[key] = json.loads(value)
     return found
 
@@ -243,7 +245,7 @@ def _until_readable(data: Sequence[str], drafts: dict[str, Drafted], answers: _A
         found = check_rows(one_or_many(data), answers.schema())
         show_check(found)
         for name in found.mostly_lost:
-            if _yes(f"most cells of {name} would be lost; leave it out?", default=True):
+            if _yes(f"most cells of {name} would be lost; leave it out?", default=True, helped="lost"):
                 answers.columns[name] = "drop"
             else:
                 answers.columns[name] = _describe(drafts[name], "again")
@@ -313,9 +315,8 @@ def _choose(question: str, choices: Sequence[str], *, default: str = "", helped:
     return meant(said)[0]
 
 
-def _yes(question: str, *, default: bool) -> bool:
-    word = "yes" if default else "no"
-    return _choose(question, ("yes", "no"), default=word, helped="yes or no") == "yes"
+def _yes(question: str, *, default: bool, helped: str) -> bool:
+    return _choose(question, ("yes", "no"), default="yes" if default else "no", helped=helped) == "yes"
 
 
 def _ask(question: str, helped: str, *, accepted: Callable[[str], bool], default: str = "") -> str:
@@ -350,9 +351,20 @@ def stop_if_unreadable(data: Sequence[str], schema: Schema) -> None:
     if not found.passed:
         say("Error: nothing was released and nothing was spent.", err=True)
         raise typer.Exit(REFUTED)
-    if found.has_findings and sys.stdin.isatty() and not typer.confirm("Release it like this?", err=True):
+    if found.has_findings and is_watched() and (code := _declined()):
         say("Nothing was released and nothing was spent.", err=True)
-        raise typer.Exit(FAILED)
+        raise typer.Exit(code)
+
+
+def _declined() -> int:
+    """Ask whether to release; return the exit code of who does not want to, else 0."""
+    try:
+        return 0 if _yes("release it like this?", default=False, helped="release") else FAILED
+    except KeyboardInterrupt:
+        say("", err=True)
+        return INTERRUPTED
+    except (_Back, EOFError):
+        return FAILED
 
 
 def write_new(path: Path, text: str, *, force: bool = False) -> None:

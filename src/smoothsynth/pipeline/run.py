@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -128,10 +128,14 @@ def release(
 
 
 def _tell(remarks: Sequence[str]) -> None:
-    """Warn of what was not found, which noisy counts tell everybody; a budget is spent, so nobody's filter may stop here."""
+    """Warn of what was not found, which noisy counts tell everybody; a budget is spent, so no filter makes an error of it."""
     for remark in remarks:
-        with suppress(UserWarning):
-            warnings.warn(remark, UserWarning, stacklevel=4)
+        try:
+            warnings.warn(remark, UserWarning, stacklevel=3)
+        except UserWarning:
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                warnings.warn(remark, UserWarning, stacklevel=3)
 
 
 def check_seed(seed: int | None) -> None:
