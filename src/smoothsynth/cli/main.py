@@ -416,13 +416,12 @@ def release(
     if keep is not None and keep.absolute() == output.absolute():
         raise ReleaseError(f"{output} cannot be the release folder and the file of the kept sums. Name another file.")
     with write_whole(output, force=force) as folder:
-        asked = schema is None
         if schema is None:
             choices: dict[str, Any] = {"method": chosen, "synthetic_rows": size, "rows_per_person": rows_per_person}
             choices |= {"bounds_share": bounds_share, "levels_share": levels_share, "epsilon": epsilon}
-            schema, delta = walk(data, file=file, delta=delta, choices=choices)
+            (schema, delta), checked = walk(data, file=file, delta=delta, choices=choices), False
         described = _described(schema, file, decimal=decimal, date_format=date_format, null_values=null_values)
-        if checked and not asked:
+        if checked:
             stop_if_unreadable(data, described)
         with progress_bar(quiet=quiet or as_json) as progress:
             made = make_release(
@@ -490,8 +489,8 @@ def _described(path: Path, file: dict[str, str], **options: Any) -> Schema:
 
 def _file(delimiter: str | None, encoding: str | None, sheet: str | None) -> dict[str, str]:
     """Return what the command line says of how a file is written."""
-    given = {"delimiter": delimiter, "encoding": encoding, "sheet": sheet}
-    return {key: value for key, value in given.items() if value is not None}
+    given = (("delimiter", delimiter), ("encoding", encoding), ("sheet", sheet))
+    return {key: value for key, value in given if value is not None}
 
 
 def _method(name: str, **flags: Any) -> Method:
