@@ -42,9 +42,11 @@ def once(
         planned.discovery.refuse(rows)
         ledger = Ledger(planned.budget)
         found = discover(open_table(table, schema), planned.discovery, engine=LocalEngine(threads=1), ledger=ledger)
-        columns = found.schema().columns
-    except (ss.DataError, ss.PlanError):
+    except ss.PlanError:
         return None
+    if found.remarks():
+        return None
+    columns = found.schema().columns
     return [_quality(table[name].to_numpy(), *columns[name].bounds) for name in schema.names]
 
 

@@ -5,6 +5,7 @@ import stat
 import pytest
 from typer.testing import CliRunner
 
+import smoothsynth as ss
 from smoothsynth.cli.main import app
 
 
@@ -53,6 +54,27 @@ def test_it_compares(visit, owners, people):
     )
     page.locator("[data-pair]").first.click()
     assert "Private rows: 0." in page.inner_text("#pair-caption")
+
+
+def test_columns_of_every_type_are_compared(visit, tmp_path):
+    import pandas as pd
+
+    rows = pd.DataFrame(
+        {"sex": ["f", "m", "m"] * 200, "day": ["2020-01-31", "2021-06-30", None] * 200, "ill": [True, False] * 300}
+    )
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    day = ss.Date("2020-01-01", "2021-12-31", nullable=True)
+    schema = {"sex": ss.Category(["f", "m"]), "day": day, "ill": ss.Boolean()}
+    ss.release(tmp_path / "rows.csv", schema=schema, epsilon=5.0, seed=1).write(tmp_path / "out")
+    arguments = ["report", tmp_path / "out", "--with-private", tmp_path / "rows.csv", "-o", tmp_path / "owner.html"]
+    assert CliRunner().invoke(app, [str(a) for a in arguments]).exit_code == 0
+    page = visit(tmp_path / "owner.html").drawn().page
+    figures = {
+        name: page.locator("#shapes figure").filter(has=page.get_by_role("heading", name=name)) for name in schema
+    }
+    assert {name: one.locator(".real-line").count() for name, one in figures.items()} == {"sex": 2, "day": 1, "ill": 2}
+    assert "Private rows: 33 % missing" in figures["day"].inner_text()
+    assert "How the private cells were read" in page.inner_text("#columns")
 
 
 def test_it_is_accessible_too(visit, owners):

@@ -13,7 +13,8 @@ def blocks(language):
 
 
 def test_the_examples_are_schemas():
-    first, about, private, second = map(ss.Schema.parse, blocks("toml"))
+    first, about, private, written, second = map(ss.Schema.parse, blocks("toml"))
+    assert (written.file.delimiter, written.file.encoding) == (";", "cp1252")
     assert about.facts()["about"]["published"] == "2025-01-31"
     found = {}
     (code,) = blocks("python")

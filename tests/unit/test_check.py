@@ -210,3 +210,38 @@ def test_a_code_far_from_all_values_is_one(value):
     assert Texts("x", {**counts, str(value): 10}).sentinels == [value]
     # Within the values of a column it is one of them.
     assert Texts("x", {str(v): 10 for v in range(-20, 1200)}).sentinels == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "sure"),
+    [
+        ({"3,5": 15, "4,25": 15}, True),
+        ({"3,5": 5, "4,25": 5}, False),
+        ({"1,234": 50, "5,678": 50}, False),
+        ({"1,234.5": 50, "5,678": 50}, True),
+        ({"3,5": 50, "2.5": 50}, False),
+        ({"1.234": 50, "5.678": 50}, False),
+        ({"31.01.2020": 30, "01.02.2020": 9}, True),
+        ({"31.01.2020": 3}, False),
+        ({"03/04/2020": 90, "05/06/2021": 90}, False),
+        ({"03/04/2020": 90, "25/06/2021": 90}, True),
+        ({"25/04/2020": 90, "05/26/2021": 90}, False),
+    ],
+)
+def test_a_draft_states_only_what_many_cells_tell(cells, sure):
+    frame = pd.DataFrame({"x": [text for text, times in cells.items() for _ in range(times)]})
+    lines = ss.draft(frame).splitlines()
+    (line,) = [one for one in lines if one.removeprefix("# ").startswith(("decimal = ", "date_format = "))]
+    assert line.startswith("# ") is not sure
+
+
+@pytest.mark.parametrize(("answer", "code"), [("yes\n", 0), ("\n", 1), ("?\nno\n", 1), ("back\n", 1), ("", 1)])
+def test_on_a_terminal_a_release_asks(path, tmp_path, monkeypatch, answer, code):
+    monkeypatch.setattr("smoothsynth.cli.walk.is_watched", lambda: True)
+    file, out = tmp_path / "schema.toml", tmp_path / "out"
+    ss.Schema({"visits": ss.Integer(0, 60)}).save(file)
+    arguments = ["release", str(path), "-s", str(file), "-e", "3", "-o", str(out), "--check"]
+    made = CliRunner().invoke(app, arguments, input=answer)
+    assert made.exit_code == code, made.output
+    assert out.exists() is (code == 0)
+    assert ("nothing was spent" in made.stderr) is (code == 1)

@@ -3,7 +3,7 @@
 import copy
 import json
 import pickle
-import traceback
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from smoothsynth.pipeline.plan import plan, plan_found
 from smoothsynth.private.measure import measure_levels
 from smoothsynth.private.sealed import count_values
 from smoothsynth.private.table import open_table
-from smoothsynth.schema.unresolved import with_levels
+from smoothsynth.schema.unresolved import NONE_FOUND, with_levels
 
 ROWS = 4000
 OPEN = ss.Category("private")
@@ -80,12 +80,29 @@ def test_of_too_many_values_the_most_frequent_are_taken():
 
 
 @pytest.mark.parametrize("values", [[f"{RARE} {i}" for i in range(ROWS)], pa.array([None] * ROWS, pa.string())])
-def test_what_is_not_found_is_an_error_that_names_the_column_and_no_value(values, caplog):
-    with pytest.raises(ss.DataError, match="Column 'x': its private levels were not found") as caught:
-        released(values)
-    shown = "".join(traceback.format_exception(caught.value)) + caplog.text
-    assert RARE not in shown
-    assert "is spent" in shown
+def test_where_no_level_is_found_all_cells_are_other_and_that_is_said(values, tmp_path):
+    with pytest.warns(UserWarning, match="Column 'x': no value stands out of the noise") as caught:
+        made = released(values)
+    assert RARE not in str(caught[0].message)
+    assert made.schema.columns["x"] == ss.Category([NONE_FOUND, "other"], other="other")
+    assert made.to_pandas()["x"].eq("other").mean() > 0.95
+    checked = ss.verify(made.write(tmp_path / "out"))
+    assert checked.passed, str(checked)
+    assert "no value stands out" in str(checked)
+
+
+def test_a_filter_of_warnings_does_not_lose_what_is_spent():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("error")
+        made = released([f"{RARE} {i}" for i in range(ROWS)])
+    assert [str(one.message) for one in told] == made.found.remarks() != []
+
+
+def test_more_private_levels_than_can_be_measured_are_refused_before_anything_is_spent():
+    schema = ss.Schema({f"x{i}": OPEN for i in range(20)})
+    with pytest.raises(ss.PlanError, match="20 columns have private levels"):
+        plan(schema, ROWS, epsilon=1.0, delta=1e-6)
+    assert plan(ss.Schema({f"x{i}": OPEN for i in range(19)}), ROWS, epsilon=1.0, delta=1e-6).dimensions == 19 * 8
 
 
 def test_rare_values_are_nowhere_in_a_release(tmp_path):

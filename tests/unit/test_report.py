@@ -292,6 +292,23 @@ def test_columns_of_every_kind(tmp_path):
     parquet.write_table(rows, tmp_path / "rows.parquet")
     shown = run("report", tmp_path / "out", "--with-private", tmp_path / "rows.parquet", "-o", tmp_path / "owner.html")
     assert shown.exit_code == 0, shown.stderr
+    text = (tmp_path / "owner.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="release-data">(.*?)</script>', text, re.DOTALL)[1])
+    real = {
+        column["name"]: {**column, **truth}
+        for column, truth in zip(data["others"], data["private"]["others"], strict=True)
+    }
+    assert set(real) == {"sex", "admitted", "weight", "stage"}
+    females = rows["sex"].to_pylist().count("female") / 900
+    assert real["sex"]["shares"][real["sex"]["labels"].index("female")] == pytest.approx(females)
+    assert sum(real["admitted"]["shares"]) == pytest.approx(1.0)
+    assert real["weight"]["missing"] == pytest.approx(1 / 9)
+    assert max(real["weight"]["shares"]) == 1.0
+    assert real["stage"]["missing"] == 0.0
+    assert data["private"]["means"][1] == pytest.approx(np.mean(rows["smoker"].to_pylist()))
+    assert "How the private cells were read" in text
+    assert ">11.1 %<" in text
+    assert "How the private cells" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 def test_without_a_column_of_numbers_there_is_still_a_page():

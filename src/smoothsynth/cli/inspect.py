@@ -243,9 +243,11 @@ def report(
     release = load(folder)
     _check_place(output, folder, force=force)
     said = contents(release, file_hashes(folder))
-    comparison = None
+    comparison = checked = None
     if with_private is not None:
+        from smoothsynth.pipeline.check import check as check_rows
         from smoothsynth.private.owner import compare
+        from smoothsynth.report.columns import counter
         from smoothsynth.report.questions import on_columns
 
         comparison = compare(
@@ -254,8 +256,10 @@ def report(
             rows=release.receipt.rows,
             kernels=[(shape.name, shape.centres, shape.width) for shape in said.shapes],
             questions=[on_columns(question) for question in said.questions],
+            counters={column.name: counter(column, release.schema) for column in said.others},
         )
-    _write(output, render(said, comparison), mode=0o644 if comparison is None else 0o600)
+        checked = check_rows(with_private, release.schema)
+    _write(output, render(said, comparison, checked), mode=0o644 if comparison is None else 0o600)
     private = "" if comparison is None else " It is NOT FOR RELEASE."
     if as_json:
         say_json({"wrote": str(output), "for_release": comparison is None})

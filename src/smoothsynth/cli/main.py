@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +16,10 @@ from smoothsynth.cli.federated import federated, update
 from smoothsynth.cli.inspect import answer, attack, audit, report, sample, sql, verify
 from smoothsynth.cli.ledger import ledger as ledger_commands
 from smoothsynth.cli.start import ABOUT, COMMANDS
+from smoothsynth.cli.walk import one_or_many, schema_name, stop_if_unreadable, walk, write_new
 from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.pipeline.terminal import (
     EXIT_CODES,
-    FAILED,
     REFUTED,
     in_words,
     never_fail_to_encode,
@@ -144,6 +144,16 @@ NullOption = Annotated[
     list[str] | None,
     typer.Option(help="A cell that means a missing one, such as 999; repeatable [schema: null_values]."),
 ]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option(help="What is between the cells of a CSV file: , ; | : or tab [schema: delimiter in file]."),
+]
+EncodingOption = Annotated[
+    str | None, typer.Option(help="The encoding of a CSV file, such as cp1252 [schema: encoding in file].")
+]
+SheetOption = Annotated[
+    str | None, typer.Option(help="The sheet of an Excel file [default: the first; schema: sheet].")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 
 
@@ -167,7 +177,7 @@ def _root(
 @app.command()
 @in_words
 def schema(
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")],
+    data: Annotated[Path, typer.Argument(help="A CSV, Excel or Parquet file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it [default: print].")] = None,
     names: Annotated[
         str | None, typer.Option(help="The names of the columns, such as a,b,c, if the first line of a CSV has none.")
@@ -176,6 +186,9 @@ def schema(
         bool,
         typer.Option("--private", help="Write all bounds and levels as private: a release finds and pays for them."),
     ] = False,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    sheet: SheetOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -187,16 +200,17 @@ def schema(
 
     Example:  **smoothsynth schema patients.csv -o schema.toml**
     """
-    from smoothsynth.pipeline.check import draft
+    from smoothsynth.pipeline.check import draft, guessed_format
 
     if output is not None and (output.absolute().parent / "receipt.json").is_file():
         raise SchemaError(f"{output} is inside a release folder, and a draft is private. Write it elsewhere.")
     if output is not None and not force and (problem := why_not_new(output)):
         raise SchemaError(problem + (" Or replace it with --force." if output.is_file() else ""))
     called = None if names is None else [name.strip() for name in names.split(",")]
-    text = draft(str(data), names=called, private=private)
+    file = replace(guessed_format(str(data)), **_file(delimiter, encoding, sheet))
+    text = draft(str(data), names=called, private=private, file=file)
     if output is not None:
-        _write_new(output, text, force=force)
+        write_new(output, text, force=force)
     if as_json:
         say_json({"schema": text, "wrote": None if output is None else str(output)})
         return
@@ -214,6 +228,9 @@ def check(
     decimal: DecimalOption = None,
     date_format: DateOption = None,
     null_values: NullOption = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    sheet: SheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look at the private cells as a release would read them, and say what it would lose.
@@ -228,9 +245,10 @@ def check(
     from smoothsynth.pipeline.check import check as check_rows
     from smoothsynth.report.attack import as_check_tables
 
-    described = _described(schema, decimal=decimal, date_format=date_format, null_values=null_values)
+    file = _file(delimiter, encoding, sheet)
+    described = _described(schema, file, decimal=decimal, date_format=date_format, null_values=null_values)
     with progress_bar(quiet=as_json) as progress:
-        found = check_rows(_one_or_many(data), described, progress=progress)
+        found = check_rows(one_or_many(data), described, progress=progress)
     if as_json:
         say_json(found.as_dict())
     else:
@@ -314,12 +332,17 @@ def release(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="Parquet, CSV or Arrow files, a folder of Parquet, `year=*/*.parquet`, or an address on the cluster."
+            help="Parquet, CSV, Excel or Arrow files, a folder of Parquet, `year=*/*.parquet`, or an address on the cluster."
         ),
     ],
-    schema: SchemaOption,
     epsilon: EpsilonOption,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The release folder to write.")],
+    schema: Annotated[
+        Path | None, typer.Option("--schema", "-s", help="The schema file [default: you are asked, on a terminal].")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The release folder to write [without a schema: NAME-release]."),
+    ] = None,
     delta: DeltaOption = 0.0,
     method: MethodOption = "auto",
     candidates: CandidatesOption = None,
@@ -353,6 +376,9 @@ def release(
     decimal: DecimalOption = None,
     date_format: DateOption = None,
     null_values: NullOption = None,
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    sheet: SheetOption = None,
     checked: Annotated[
         bool,
         typer.Option("--check", help="First look at the cells (smoothsynth check), and stop before anything is spent."),
@@ -365,12 +391,18 @@ def release(
 
     The budget is spent when noise is drawn; a second run spends it again. With **--check** the cells are looked at first: a
     column that is mostly unreadable stops the release with exit code 3, and on a terminal you are asked whether to go on.
+    Without **--schema** a terminal asks about each column, shows the check and the plan, and writes the schema file first.
 
     Example:  **smoothsynth release patients.csv --schema schema.toml --epsilon 1 -o out/ --check**
+
+    Example:  **smoothsynth release patients.csv --epsilon 1**
     """
     from smoothsynth.pipeline.run import release as make_release
 
-    described = _described(schema, decimal=decimal, date_format=date_format, null_values=null_values)
+    if output is None and schema is not None:
+        raise typer.BadParameter("name the release folder to write.", param_hint="'--output' / '-o'")
+    output = output or Path(f"{schema_name(data)}-release")
+    file = _file(delimiter, encoding, sheet)
     chosen = _method(
         method,
         candidates=candidates,
@@ -383,12 +415,17 @@ def release(
     )
     if keep is not None and keep.absolute() == output.absolute():
         raise ReleaseError(f"{output} cannot be the release folder and the file of the kept sums. Name another file.")
-    if checked:
-        _stop_if_unreadable(data, described)
     with write_whole(output, force=force) as folder:
+        if schema is None:
+            choices: dict[str, Any] = {"method": chosen, "synthetic_rows": size, "rows_per_person": rows_per_person}
+            choices |= {"bounds_share": bounds_share, "levels_share": levels_share, "epsilon": epsilon}
+            (schema, delta), checked = walk(data, file=file, delta=delta, choices=choices), False
+        described = _described(schema, file, decimal=decimal, date_format=date_format, null_values=null_values)
+        if checked:
+            stop_if_unreadable(data, described)
         with progress_bar(quiet=quiet or as_json) as progress:
             made = make_release(
-                data[0] if len(data) == 1 else data,
+                one_or_many(data),
                 schema=described,
                 epsilon=epsilon,
                 delta=delta,
@@ -442,15 +479,21 @@ def main() -> None:
     app()
 
 
-def _described(
-    path: Path, *, decimal: str | None, date_format: list[str] | None, null_values: list[str] | None
-) -> Schema:
-    """Read a schema file; options of the command line are for columns that have none of their own."""
+def _described(path: Path, file: dict[str, str], **options: Any) -> Schema:
+    """Read a schema file; options are for columns that have none of their own, and `file` for this table whatever it says."""
     from smoothsynth.schema import Schema
+    from smoothsynth.schema.file import read_file_format
     from smoothsynth.schema.reading import with_options
 
-    formats, nulls = tuple(date_format or ()), tuple(null_values or ())
-    return with_options(Schema.load(path), decimal=decimal, date_format=formats, null_values=nulls)
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    found = with_options(Schema.load(path), **given)
+    return replace(found, file=replace(read_file_format(found.file), **file)) if file else found
+
+
+def _file(delimiter: str | None, encoding: str | None, sheet: str | None) -> dict[str, str]:
+    """Return what the command line says of how a file is written."""
+    given = (("delimiter", delimiter), ("encoding", encoding), ("sheet", sheet))
+    return {key: value for key, value in given if value is not None}
 
 
 def _method(name: str, **flags: Any) -> Method:
@@ -458,35 +501,3 @@ def _method(name: str, **flags: Any) -> Method:
     from smoothsynth.methods.options import method_with
 
     return method_with(name, {option: value for option, value in flags.items() if value is not None})
-
-
-def _stop_if_unreadable(data: list[str], schema: Schema) -> None:
-    """Print the report of a check on standard error; stop if a column is mostly lost, and ask on a terminal."""
-    from smoothsynth.pipeline.check import check as check_rows
-    from smoothsynth.pipeline.terminal import as_text
-    from smoothsynth.report.attack import as_check_tables
-
-    found = check_rows(_one_or_many(data), schema)
-    for part in as_check_tables(found):
-        say(as_text(part, width=120), err=True)
-    if not found.passed:
-        say("Error: nothing was released and nothing was spent.", err=True)
-        raise typer.Exit(REFUTED)
-    if found.has_findings and sys.stdin.isatty() and not typer.confirm("Release it like this?", err=True):
-        say("Nothing was released and nothing was spent.", err=True)
-        raise typer.Exit(FAILED)
-
-
-def _one_or_many(data: list[str]) -> str | list[str]:
-    return data[0] if len(data) == 1 else data
-
-
-def _write_new(path: Path, text: str, *, force: bool) -> None:
-    try:
-        # Only its owner can read a new file.
-        with open(path, "w" if force else "x", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
-            file.write(text)
-    except FileExistsError:
-        raise SchemaError(f"{path} exists already. Choose another name, or replace it with --force.") from None
-    except OSError as error:
-        raise SchemaError(f"{path} cannot be written: {error.strerror}.") from None

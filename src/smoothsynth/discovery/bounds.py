@@ -24,9 +24,8 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from smoothsynth.errors import DataError
 from smoothsynth.queries.measurement import FULL_WEIGHT
 from smoothsynth.schema.category import Intervals
 from smoothsynth.schema.date import CALENDAR
@@ -209,9 +208,17 @@ def hull(counts: Counts, widths: Sequence[int], *, peak_chance: float, chance: C
     return below, above + 1
 
 
-def _peak(counts: Counts, sums: Sequence[int], widths: Sequence[int], chance: float) -> tuple[int, int] | None:
+def likeliest(counts: Counts, widths: Sequence[int]) -> tuple[int, int]:
+    """Return the window that comes nearest to standing out, where none does."""
+    sums, chance = [0, *accumulate(counts.numbers)], PEAK_CHANCE / len(counts.numbers)
+    return cast("tuple[int, int]", _peak(counts, sums, widths, chance, least=-math.inf))
+
+
+def _peak(
+    counts: Counts, sums: Sequence[int], widths: Sequence[int], chance: float, *, least: float = 1.0
+) -> tuple[int, int] | None:
     """Return the window that exceeds what noise reaches by the largest factor, the first of several."""
-    best, found = 1.0, None
+    best, found = least, None
     for width in widths:
         needed = counts.reach(width, chance)
         for low in range(len(counts.numbers) - width + 1):
@@ -249,6 +256,8 @@ class BoundsSearch:
     grid: Grid | None = None
     counts: Counts | None = None
     done: int = 0
+    # Why the bounds may be far from the rows, in words.
+    doubt: str = ""
 
     @classmethod
     def of(cls, name: str, column: Searched, searched: int) -> BoundsSearch:
@@ -284,25 +293,36 @@ class BoundsSearch:
         return low, high
 
     def _located(self, counts: Counts) -> BoundsSearch:
-        """Take the powers of two between which rows stand out."""
+        """Take the powers of two between which rows stand out; where none do, those where it is likeliest.
+
+        A budget is spent by now, so whatever the counts are, bounds follow from them.
+        """
         intervals = self.intervals
         chance = PEAK_CHANCE / self.searched
         found = hull(counts, DOUBLING_WIDTHS, peak_chance=chance, chance=_Magnitudes(intervals.edges).chance)
         if found is None and self.floor is None and self.ceiling is None:
             found = _both_signs(counts, chance)
-        if found is None:
-            raise self._not_found("no interval between powers of two has enough rows to stand out of the noise")
-        ends = (self.floor, *intervals.edges, self.ceiling)
-        low, high = ends[found[0]], ends[found[1]]
-        if low is None or high is None:
-            raise self._not_found(f"many values are beyond {intervals.edges[-1]:.3g}, where no bounds are looked for")
+        doubt = (
+            "" if found is not None else "no interval between powers of two has enough rows to stand out of the noise"
+        )
+        low, high, beyond = self._powers(intervals.edges, *(found or likeliest(counts, DOUBLING_WIDTHS)))
+        if beyond and not doubt:
+            doubt = f"many values are beyond {intervals.edges[-1]:.3g}, where no bounds are looked for"
         if self.column.kind == "number" and max(abs(low), abs(high)) <= 2.0 ** POWERS["number"][0]:
-            raise self._not_found("nothing but zeros stands out of the noise")
+            doubt = "nothing but zeros stands out of the noise"
+            low, high = _near(self.floor, self.ceiling)
         low = 0.0 if 0.0 < low <= high / _NEAR_ZERO and self.floor is None else low
         high = 0.0 if 0.0 > high >= low / _NEAR_ZERO and self.ceiling is None else high
         floor = 0.0 if self.floor is None and low >= 0.0 else self.floor
         ceiling = 0.0 if self.ceiling is None and high <= 0.0 else self.ceiling
-        return replace(self, span=(low, high), floor=floor, ceiling=ceiling, done=1)._closer()
+        return replace(self, span=(low, high), floor=floor, ceiling=ceiling, done=1, doubt=doubt)._closer()
+
+    def _powers(self, edges: Sequence[float], first: int, after: int) -> tuple[float, float, bool]:
+        """Return the ends of some intervals, and whether they went on beyond the last power of two."""
+        least, most = int(self.floor is None), len(edges) + int(self.ceiling is not None)
+        low, high = max(min(first, most - 1), least), min(max(after, least + 1), most)
+        ends = (self.floor, *edges, self.ceiling)
+        return cast("float", ends[low]), cast("float", ends[high]), (low, high) != (first, after)
 
     def _closer(self) -> BoundsSearch:
         """Lay equal steps over the span."""
@@ -333,10 +353,14 @@ class BoundsSearch:
             raise AssertionError("the first round has not been")
         return self.span
 
-    def _not_found(self, why: str) -> DataError:
-        return DataError(
-            f"Column {self.name!r}: its private bounds were not found: {why}. What was measured so far is spent. Declare "
-            "public bounds for it, or take more rows, a larger epsilon, a larger bounds_share or fewer private columns."
+    @property
+    def remark(self) -> str | None:
+        """What readers should know of the bounds, if they were not found."""
+        if not self.doubt:
+            return None
+        return (
+            f"Column {self.name!r}: {self.doubt}, so its bounds are a guess from noisy counts, and values beyond them are "
+            "clipped. Declare public bounds for it, or take more rows, a larger epsilon or bounds_share."
         )
 
 
@@ -353,6 +377,11 @@ def hidden_rows(charge: Charge) -> int:
 
 def _rows(charge: Charge, chance: float) -> Fraction:
     return Fraction(Counts((), charge, 1).reach(1, chance), FULL_WEIGHT)
+
+
+def _near(floor: Side, ceiling: Side) -> tuple[float, float]:
+    """Return bounds of numbers that are all 0, or as near to it as public sides allow."""
+    return max(-1.0, -1.0 if floor is None else floor), min(1.0, 1.0 if ceiling is None else ceiling)
 
 
 def _farthest(kind: str, floor: Side, ceiling: Side) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.accounting.charges import STABLE, Charge, laplace_scale, stable_threshold
-from smoothsynth.errors import DataError, ReleaseError
+from smoothsynth.errors import ReleaseError
 from smoothsynth.schema.hierarchy import MOST_COORDINATES
 from smoothsynth.schema.unresolved import with_levels
 
@@ -67,13 +67,17 @@ class NoisyLevels:
     counts: tuple[tuple[str, int], ...]
 
     def closed(self, column: Category) -> Category:
-        """Return the category with the levels that were found."""
-        made = with_levels(column, [text for text, _ in self.counts])
-        if made.problem() is None:
-            return made
-        raise DataError(
-            f"Column {self.measurement.column!r}: its private levels were not found: no value stands out of the noise. What "
-            "was measured so far is spent. Declare public levels for it, or take more rows, a larger epsilon or levels_share."
+        """Return the category with the levels that were found; where there are none, all cells count at `other`."""
+        return with_levels(column, [text for text, _ in self.counts])
+
+    @property
+    def remark(self) -> str | None:
+        """What readers should know of the levels, if nothing was found."""
+        if self.counts:
+            return None
+        return (
+            f"Column {self.measurement.column!r}: no value stands out of the noise, so all its cells are at `other`. Declare "
+            "public levels for it, or take more rows, a larger epsilon or levels_share."
         )
 
     def as_dict(self) -> dict[str, Any]:

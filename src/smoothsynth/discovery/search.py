@@ -160,6 +160,11 @@ class Found:
         rows = self.rounds[0].rows if self.rounds else 1
         return closed(self.asked, {**columns, **search.found(rows)})
 
+    def remarks(self) -> list[str]:
+        """Say of each column of which nothing was found what it has instead."""
+        said = [noisy.remark for noisy in self.levels] + [column.remark for column in self.search().columns]
+        return [text for text in said if text is not None]
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for moments.json."""
         return {
@@ -241,8 +246,8 @@ class Discovery:
             said.append(f"That is more than all rows, {rows:,}: a release will be refused. {_REMEDY}")
         elif self.needed > DOUBTFUL * rows:
             said.append(
-                f"That is {self.needed / rows:.0%} of all rows, so the search may find nothing, and its cost is spent then. "
-                f"{_REMEDY}"
+                f"That is {self.needed / rows:.0%} of all rows, so the search may find nothing: cells are at `other` then, "
+                f"and bounds are a guess. {_REMEDY}"
             )
         return said
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from smoothsynth.pipeline.attack import MARK
 from smoothsynth.schema import Schema
+from smoothsynth.schema.file import read_file_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from smoothsynth.private.owner import ColumnProfile
+    from smoothsynth.private.owner import ColumnProfile, Drafted
+    from smoothsynth.schema.file import FileFormat
 
 
 HEADS = ("column", "type", "missing", "unreadable", "outside", "no level")
@@ -101,15 +103,37 @@ def check(
     return CheckReport(*profile(data, Schema.of(schema), progress=progress))
 
 
-def draft(data: Any, *, names: Sequence[str] | None = None, private: bool = False) -> str:
+def draft(
+    data: Any,
+    *,
+    names: Sequence[str] | None = None,
+    private: bool = False,
+    file: FileFormat | Mapping[str, Any] | None = None,
+) -> str:
     """Draft a schema file for a frame or files by looking at their cells; for their owner only.
 
     Names, types, decimal signs and formats of dates are guessed, and comments say what was noticed; bounds and levels are
     left for the owner to fill in, or with `private` for a release to find and pay for. `names` are those of the columns.
+    `file` says how a CSV or Excel file is written, as in a schema; it is guessed where nothing is said.
     """
     from smoothsynth.private.owner import draft_schema
 
-    return draft_schema(data, names=names, private=private)
+    written = None if file is None else read_file_format(file)
+    return draft_schema(data, names=names, private=private, written=written)
+
+
+def guessed_format(data: Any) -> FileFormat:
+    """Guess from its first rows how a file is written, for its owner."""
+    from smoothsynth.private.table import guess_format
+
+    return guess_format(data)
+
+
+def proposals(data: Any, file: FileFormat) -> list[Drafted]:
+    """Return what a draft would say of each column of a table, for questions to its owner."""
+    from smoothsynth.private.owner import drafted
+
+    return drafted(data, written=file)
 
 
 def _facts(one: ColumnProfile) -> dict[str, Any]:

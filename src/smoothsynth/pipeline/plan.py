@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.accounting.charges import Budget, Charge, compose, unit_of_privacy
+from smoothsynth.discovery.levels import MOST_FOUND
 from smoothsynth.discovery.search import plan_discovery
 from smoothsynth.errors import PlanError
 from smoothsynth.methods import Adaptive
@@ -15,7 +16,7 @@ from smoothsynth.methods.options import chosen_method
 from smoothsynth.queries.measurement import FULL_WEIGHT, MOST_AVERAGED, MOST_ROWS
 from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.schema import Schema
-from smoothsynth.schema.unresolved import assumed
+from smoothsynth.schema.unresolved import ASSUMED_LEVELS, assumed, open_levels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -278,6 +279,7 @@ def check_choices(
     budget, known = Budget(epsilon, delta), assumed(schema)
     check_count("synthetic_rows", 1 if synthetic_rows is None else synthetic_rows, 10**8)
     check_count("rows_per_person", rows_per_person, MOST_ROWS if schema.person is None else MOST_AVERAGED)
+    _check_levels(schema, known)
     if known.dimensions > MOST_COORDINATES:
         raise PlanError(
             f"The schema has {known.dimensions:,} coordinates; at most {MOST_COORDINATES:,} can be measured. "
@@ -285,6 +287,16 @@ def check_choices(
         )
     method.check(schema, budget)
     return budget
+
+
+def _check_levels(schema: Schema, known: Schema) -> None:
+    """Refuse more categories with private levels than can be measured if each turns out to have as many as it may."""
+    searched = len(open_levels(schema))
+    if searched and known.dimensions + searched * (MOST_FOUND + 1 - ASSUMED_LEVELS) > MOST_COORDINATES:
+        raise PlanError(
+            f"{searched} columns have private levels, up to {MOST_FOUND + 1} each, and the schema can have "
+            f"{MOST_COORDINATES:,} coordinates at most. Declare the levels of some of them, or leave them out."
+        )
 
 
 def _describe(measurement: Measurement, rows: int) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -113,6 +114,7 @@ def release(
             found = discover(table, planned.discovery, engine=summing, ledger=spending, progress=told)
             planned = plan_found(planned, found.schema())
             table = table.seen_as(planned.schema)
+            _tell(found.remarks())
             if upon is not None:
                 upon.plan_further(planned.charges[len(found.charges) :])
         settings: dict[str, Any] = {"seed": seed, "progress": told, "ledger": spending, "found": found, "prior": public}
@@ -123,6 +125,17 @@ def release(
         made = carry_out(planned, table, engine=keeping, **settings)
     owner.keep(_store(planned, made, keeping))
     return made
+
+
+def _tell(remarks: Sequence[str]) -> None:
+    """Warn of what was not found, which noisy counts tell everybody; a budget is spent, so no filter makes an error of it."""
+    for remark in remarks:
+        try:
+            warnings.warn(remark, UserWarning, stacklevel=3)
+        except UserWarning:
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                warnings.warn(remark, UserWarning, stacklevel=3)
 
 
 def check_seed(seed: int | None) -> None:

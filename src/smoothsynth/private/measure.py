@@ -193,7 +193,7 @@ def _draw_noise(count: int, measurement: Measurement | SubspaceMeasurement) -> l
 def discover(
     table: Table, planned: Discovery, *, engine: Engine, ledger: Ledger, progress: Progress | None = None
 ) -> Found:
-    """Count values and intervals as planned, and return what was found; an error names a column where nothing was."""
+    """Count values and intervals as planned, and return what was found; its remarks name columns where nothing was."""
     check_engine(planned, engine)
     found = Found(table.schema)
     if planned.levels:

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.private.patterns import Finding, Texts, findings, percent, person_findings
+from smoothsynth.private.findings import Finding, findings, percent, person_findings
+from smoothsynth.private.patterns import Texts
 from smoothsynth.private.sources.cells import looks_like_cells, read_cells, read_rows
-from smoothsynth.private.table import columns_of, in_words, open_table
+from smoothsynth.private.sources.files import is_text
+from smoothsynth.private.table import columns_of, guess_format, in_words, open_table
 from smoothsynth.schema import Category, Schema, valued
 from smoothsynth.schema.category import labelled
+from smoothsynth.schema.file import USUAL, read_file_format
 from smoothsynth.schema.reading import null_keys
 from smoothsynth.schema.texts import level_key
 from smoothsynth.schema.valued import PRIVATE
@@ -31,10 +35,13 @@ if TYPE_CHECKING:
 
     from smoothsynth.private.table import Table
     from smoothsynth.schema import Column
+    from smoothsynth.schema.file import FileFormat
 
     Array = NDArray[np.float64]
     Kernel = tuple[str, Array, float]
     Question = Callable[[Mapping[str, Array]], float]
+    # Shares of rows at levels or in bins, and of rows without any.
+    Shares = tuple[tuple[float, ...], float | None]
     Flags = NDArray[np.bool_]
     Progress = Callable[[str, int, int | None], None]
 
@@ -48,11 +55,13 @@ MOSTLY = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison:
-    """Kernel averages of columns, their correlations, and answers to questions, all of the private rows."""
+    """Kernel averages and means of columns, their correlations, shares of others, and answers, all of the private rows."""
 
     curves: tuple[Array, ...]
+    means: tuple[float, ...]
     correlation: Array
     answers: tuple[float, ...]
+    shares: tuple[Shares, ...] = ()
 
     def __repr__(self) -> str:
         return "<private comparison>"
@@ -65,18 +74,27 @@ class Comparison:
         lower = np.tril_indices(len(self.correlation), -1)
         return {
             "curves": [curve.tolist() for curve in self.curves],
+            "means": list(self.means),
+            "others": [{"shares": list(shares), "missing": missing} for shares, missing in self.shares],
             "correlations": self.correlation[lower].tolist(),
             "answers": list(self.answers),
         }
 
 
 def compare(
-    data: object, schema: Schema, *, rows: int, kernels: Sequence[Kernel], questions: Sequence[Question]
+    data: object,
+    schema: Schema,
+    *,
+    rows: int,
+    kernels: Sequence[Kernel],
+    questions: Sequence[Question],
+    counters: Mapping[str, Callable[[Array], Shares]] = MappingProxyType({}),
 ) -> Comparison:
     """Compute what the page of a release shows, on the private rows, with values clipped to their bounds.
 
     A kernel is a column of numbers, centres and a width w:  mean exp(-((x - centre)/w)^2),  x scaled so that the bounds
-    are -1 and 1. A question takes these columns in their own units. `rows` is what the receipt says.
+    are -1 and 1. A question takes these columns in their own units; a counter takes the coordinates of another column.
+    `rows` is what the receipt says.
     """
     if schema.person is not None:
         raise PlanError(
@@ -93,8 +111,10 @@ def compare(
     columns = {name: np.asarray(schema.columns[name].from_unit(unit), np.float64) for name, unit in chosen.items()}  # type: ignore[union-attr]
     return Comparison(
         curves=tuple(_curve(columns[name], schema, kernel) for kernel in kernels for name in kernel[:1]),
+        means=tuple(float(np.mean(columns[name])) for name, _, _ in kernels),
         correlation=_correlation(np.stack(list(chosen.values()), axis=1)) if chosen else np.zeros((0, 0)),
         answers=tuple(float(question(columns)) for question in questions),
+        shares=tuple(count(points[:, schema.coordinates_of(name)]) for name, count in counters.items()),
     )
 
 
@@ -155,14 +175,18 @@ def profile(
     read = dict(schema.columns)
     if schema.person is not None:
         read[schema.person] = Category(PRIVATE)
-    tallies = tally(data, read, progress=progress)
+    written = read_file_format(schema.file)
+    tallies = tally(data, read, written=written, progress=progress)
     profiles = tuple(one.profile(is_person=name == schema.person) for name, one in tallies.items())
-    return profiles, tuple(name for name, _ in columns_of(data) if name not in read)
+    return profiles, tuple(name for name, _ in columns_of(data, written) if name not in read)
 
 
-def tally(data: object, columns: Mapping[str, Column], *, progress: Progress | None = None) -> dict[str, Tally]:
+def tally(
+    data: object, columns: Mapping[str, Column], *, written: FileFormat = USUAL, progress: Progress | None = None
+) -> dict[str, Tally]:
     """Go through all rows once."""
-    table, found, done = open_table(data, Schema(columns)), {n: Tally(n, c) for n, c in columns.items()}, 0
+    table, done = open_table(data, Schema(columns, file=written)), 0
+    found = {name: Tally(name, column) for name, column in columns.items()}
     try:
         for batch in table._batches(_BATCH_ROWS):
             for name, one in found.items():
@@ -291,14 +315,25 @@ _PRIVATE = {
 }
 
 
-def draft_schema(data: Any, *, names: Sequence[str] | None = None, private: bool = False) -> str:
-    """Return the text of a schema file with names, types and formats of a table; bounds and levels are left open.
+def draft_schema(
+    data: Any, *, names: Sequence[str] | None = None, private: bool = False, written: FileFormat | None = None
+) -> str:
+    """Return the text of a schema file with names, types and formats of a table; bounds and levels are left open."""
+    written = guess_format(data) if written is None else written
+    columns = drafted(data, names=names, written=written)
+    return "\n".join(
+        [_HEAD, *_above(columns), *_file(written), *(column.section(private=private) for column in columns)]
+    )
+
+
+def drafted(data: Any, *, names: Sequence[str] | None = None, written: FileFormat = USUAL) -> list[Drafted]:
+    """Return what a draft says of each column: its name, its type, and what was found in its cells.
 
     A CSV file whose first line looks like cells, not like names, is refused: a schema is published, and these would be a
-    person's. `names` says what the columns are called, in their order. With `private`, a release finds bounds and levels.
+    person's. `names` says what the columns are called, in their order.
     """
-    kinds = columns_of(data)
-    is_csv = str(data).lower().endswith((".csv", ".csv.gz"))
+    kinds = columns_of(data, written)
+    is_csv = is_text(data[0] if isinstance(data, list) and data else data)
     if names is None and is_csv and looks_like_cells([name for name, _ in kinds]):
         raise DataError(
             f"{data} must begin with a line of column names, and its first line looks like somebody's cells: there is a "
@@ -306,22 +341,19 @@ def draft_schema(data: Any, *, names: Sequence[str] | None = None, private: bool
             "or to see a draft with others, say names=[...] (--names a,b,c) with one name for each column."
         )
     called = [name for name, _ in kinds] if names is None else _checked(names, len(kinds), data)
-    looked = _looked(data, kinds, is_csv=is_csv)
-    columns = [
-        _Drafted.of(name, kind, looked.get(old), is_csv) for name, (old, kind) in zip(called, kinds, strict=True)
-    ]
-    return "\n".join([_HEAD, *_above(columns), *(column.section(private=private) for column in columns)])
+    looked = _looked(data, kinds, is_csv=is_csv, written=written)
+    return [Drafted.of(name, kind, looked.get(old), is_csv) for name, (old, kind) in zip(called, kinds, strict=True)]
 
 
-def _looked(data: Any, kinds: Sequence[tuple[str, str]], *, is_csv: bool) -> dict[str, Tally]:
+def _looked(data: Any, kinds: Sequence[tuple[str, str]], *, is_csv: bool, written: FileFormat) -> dict[str, Tally]:
     """Look at the cells of all columns whose types can be read; not at those of which several have the same name."""
     times = Counter(name for name, _ in kinds)
     known = [name for name, kind in kinds if times[name] == 1 and name and (is_csv or kind in _LEFT_OPEN)]
-    return tally(data, dict.fromkeys(known, Category(PRIVATE))) if known else {}
+    return tally(data, dict.fromkeys(known, Category(PRIVATE)), written=written) if known else {}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Drafted:
+class Drafted:
     """A column of a draft: its type, or what it holds in words, and what was found in its cells."""
 
     name: str
@@ -329,7 +361,8 @@ class _Drafted:
     found: tuple[Finding, ...]
 
     @classmethod
-    def of(cls, name: str, kind: str, seen: Tally | None, is_csv: bool) -> _Drafted:  # noqa: FBT001
+    def of(cls, name: str, kind: str, seen: Tally | None, is_csv: bool) -> Drafted:  # noqa: FBT001
+        """Describe a column by what was counted of it; the types of a text file are those of its cells."""
         if seen is None:
             return cls(name, kind, ())
         kind = seen.texts.kind if is_csv or kind == "category" else kind
@@ -337,8 +370,15 @@ class _Drafted:
             name, kind, findings(seen.texts, None, {"missing": seen.missing / seen.rows, "lost": 0.0, "outside": 0.0})
         )
 
+    def __repr__(self) -> str:
+        return "<private draft of a column>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("A draft of private cells cannot be copied or pickled.")
+
     @property
     def is_usable(self) -> bool:
+        """Whether the column can be released."""
         return self.kind in _LEFT_OPEN and not any(one.is_unusable for one in self.found)
 
     def section(self, *, private: bool) -> str:
@@ -346,30 +386,37 @@ class _Drafted:
         said = "".join(f"# {one.about}, {percent(one.share)}: {one.sentence}\n" for one in self.found)
         if not self.is_usable:
             why = said or f"# holds {self.kind}, which cannot be released\n"
-            return f"# [columns.{_quoted(self.name)}]   holds {self._held}; it is left out.\n{why}"
+            return f"# [columns.{_quoted(self.name)}]   holds {self.held}; it is left out.\n{why}"
         bounds = (_PRIVATE if private else _LEFT_OPEN)[self.kind]
-        stated = [one.write for one in self.found if one.write.startswith(_STATED)]
-        other = (*_STATED, "type", *(["levels"] if private else []))
+        stated = [one.write for one in self.found if one.sure and one.write.startswith(_STATED)]
+        other = (*stated, "type", *(["levels"] if private else []))
         proposed = [f"# {one.write}" for one in self.found if one.write and not one.write.startswith(other)]
         return f'[columns.{_quoted(self.name)}]\n{said}type = "{self.kind}"\n{bounds}' + "".join(
             f"{line}\n" for line in (*stated, *proposed)
         )
 
     @property
-    def _held(self) -> str:
+    def held(self) -> str:
+        """What it holds, in a word or two."""
         return self.found[0].about if self.found else self.kind
 
 
-# How cells are written is stated like a type; what is missing in them is only proposed.
+# How cells are written is stated like a type, where enough of them tell; what is missing in them is only proposed.
 _STATED = ("decimal", "date_format")
 
 
-def _above(columns: Sequence[_Drafted]) -> list[str]:
+def _above(columns: Sequence[Drafted]) -> list[str]:
     """Return the lines above all columns: who may be a person, and what is left out."""
     ids = [column.name for column in columns if any(one.about == "ids" for one in column.found)]
     left = [column.name for column in columns if not column.is_usable]
     lines = [f"# person = {_quoted(name)}\n" for name in ids]
     return [*lines, f"drop = [{', '.join(map(_quoted, left))}]\n"] if left else lines
+
+
+def _file(written: FileFormat) -> list[str]:
+    """Return the section that says how the file is written, where that is not the usual."""
+    lines = [f"{key} = {_quoted(value)}" for key, value in written.facts().items()]
+    return ["[file]\n" + "\n".join(lines) + "\n"] if lines else []
 
 
 def _checked(names: Sequence[str], count: int, path: Any) -> Sequence[str]:

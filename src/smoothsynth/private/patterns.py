@@ -1,4 +1,4 @@
-"""What the cells of a column look like, from its distinct texts and how often each occurs, and what to write: for the owner.
+"""What the cells of a column look like, from its distinct texts and how often each occurs: for the owner.
 
 Every figure is of the private rows without noise. Words that are quoted are from the public lists below, but for levels that
 look like one another; those are told to the owner and written nowhere.
@@ -7,21 +7,17 @@ look like one another; those are told to the owner and written nowhere.
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from smoothsynth.schema import Category
 from smoothsynth.schema.hierarchy import MOST_COORDINATES
 from smoothsynth.schema.reading import date_reader, number_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from smoothsynth.schema import Column
 
 
 NULL_WORDS = frozenset(
@@ -46,6 +42,7 @@ _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|key|nr|uuid|guid|ssn|mrn|nhs|iban|e?mail|phone|patient|person|client|customer)([_\W]|$)"
 )
 _PLACE_NAME = re.compile(r"(^|[_\W])(lat|lon|lng|long|latitude|longitude|easting|northing|coord\w*|gps\w*)([_\W]|$)")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 _WITH_POINT, _WITH_COMMA = number_reader("."), number_reader(",")
 # Day first where both fit: a cell such as 03/04/2020 tells nothing.
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d", "%Y.%m.%d", "%d.%m.%y",
@@ -56,6 +53,8 @@ _FORMATS = tuple((one, date_reader([one])) for one in (day + clock for clock in 
 # A pattern of fewer cells than this share of a column is not named.
 _RARE = 0.002
 _FEW = 20
+# So many dates tell whether the day or the month comes first.
+_TELLING = 5
 _MANY_DIFFERENT = 0.9
 _MOST_TYPOS = 500
 
@@ -115,10 +114,28 @@ class Texts:
     @cached_property
     def decimal(self) -> str | None:
         """The decimal sign with which most numbers are read, where it has to be said."""
-        commas, grouped = self.share("comma"), self.share("grouped")
-        if max(commas, grouped) < _RARE:
+        if max(self.share("comma"), self.share("grouped")) < _RARE:
             return None
-        return "," if commas >= grouped else "."
+        commas, points = self._signs
+        return "," if commas > points else "."
+
+    @cached_property
+    def _signs(self) -> tuple[int, int]:
+        """How many cells are a number with a decimal comma only, and with a point only: 1,234 and 1.234 are with both."""
+        cells = [(t, n) for one in ("number", "comma", "grouped") for t, n in self.classes.get(one, {}).items()]
+        commas = sum(n for t, n in cells if not _WITH_POINT(t))
+        return commas, sum(n for t, n in cells if not _WITH_COMMA(t))
+
+    @property
+    def is_sure_of_decimal(self) -> bool:
+        """Whether many cells tell the decimal sign, and hardly any tells the other one."""
+        rarer, often = sorted(self._signs)
+        return often >= _FEW and rarer <= 0.01 * often
+
+    @property
+    def may_be_thousands(self) -> bool:
+        """Whether every number with a point has three digits after it: 1.234 may mean 1234."""
+        return bool(self.classes.get("number")) and all(map(_THOUSANDS.fullmatch, self.classes["number"]))
 
     @cached_property
     def formats(self) -> dict[str, float]:
@@ -139,6 +156,12 @@ class Texts:
     def date_formats(self) -> list[str]:
         """The formats that have to be said: none if all cells are ISO 8601."""
         return [] if set(self.formats) <= _ISO_FORMATS else list(self.formats)
+
+    @property
+    def is_sure_of_dates(self) -> bool:
+        """Whether many cells are dates, and several of each format could not have day and month exchanged."""
+        cells = Counter({t: n for one in ("day", "moment") for t, n in self.classes.get(one, {}).items()})
+        return cells.total() >= _FEW and not self.ambiguous and all(_is_told(form, cells) for form in self.formats)
 
     @property
     def ambiguous(self) -> bool:
@@ -241,6 +264,15 @@ class Texts:
         return dict(_typos(self.counts, self.total))
 
 
+def _is_told(form: str, cells: Counter[str]) -> bool:
+    """Whether some dates fit a format and not the one with day and month exchanged; with dots the day comes first."""
+    swapped = form.replace("%d", "%_").replace("%m", "%d").replace("%_", "%m")
+    if form.startswith("%Y") or "." in form:
+        return True
+    read, other = date_reader([form]), date_reader([swapped])
+    return sum(n for t, n in cells.items() if read(t) and not other(t)) >= _TELLING
+
+
 def class_of(text: str) -> str:
     """Say what a cell looks like."""
     word = text.strip()
@@ -273,206 +305,3 @@ def _typos(counts: Mapping[str, int], total: int) -> Iterator[tuple[str, str]]:
         )
         if near and folded[near[0]] != text and counts[folded[near[0]]] >= 5 * counts[text]:
             yield text, folded[near[0]]
-
-
-# Shares of cells from which on a loss is named as one of many, and missing cells as worth to be measured.
-_MANY_OUTSIDE, _MANY_MISSING = 0.01, 0.005
-DROP = "drop"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something about the cells of a column: the share of the cells, a sentence, and a line for the schema (or "drop").
-
-    `cells` quotes some of them: for a report, and never for a draft.
-    """
-
-    about: str
-    share: float
-    sentence: str
-    write: str = ""
-    cells: str = ""
-
-    @property
-    def is_unusable(self) -> bool:
-        """Whether the column should be left out of the schema."""
-        return self.write == DROP
-
-
-def percent(share: float) -> str:
-    """Write a share; one that is not 0 is never written as 0."""
-    return "< 0.1 %" if 0.0 < share < 0.0005 else f"{100 * share:.1f} %"
-
-
-def findings(texts: Texts, column: Column | None, shares: Mapping[str, float]) -> tuple[Finding, ...]:
-    """Return what is to be said of a column that the schema describes, or that a draft shall describe (None).
-
-    `shares` has the shares of all cells that are missing, lost and outside of the bounds.
-    """
-    unusable = tuple(_unusable(texts))
-    if unusable and column is None:
-        return unusable
-    misread, codes = tuple(_misread(texts, column)), tuple(_codes(texts, column))
-    lost = tuple(_lost(column, shares))
-    # Cells that will be read once the schema says how are not missing then.
-    absent = shares["missing"] + sum(one.share for one in codes)
-    if not misread and not codes and not isinstance(column, Category):
-        absent += shares["lost"]
-    missing = tuple(_missing(column, absent))
-    found = (*misread, *codes, *_remarks(texts, column))
-    known = 1.0 - shares["missing"]
-    return (*unusable, *(replace(one, share=one.share * known) for one in found), *lost, *missing)
-
-
-def person_findings(counts: Mapping[str, int], missing: float) -> tuple[Finding, ...]:
-    """Return what is to be said of the column with a person's id."""
-    found = []
-    if missing:
-        found.append(Finding("no id", missing, "These rows are nobody's, and are left out."))
-    if counts:
-        most, mean = max(counts.values()), sum(counts.values()) / len(counts)
-        found.append(
-            Finding(
-                "rows of a person",
-                1.0,
-                f"A person has {mean:.1f} rows on average and {most:,} at most: bound them with rows_per_person= or "
-                "--rows-per-person.",
-            )
-        )
-    return tuple(found)
-
-
-def _unusable(texts: Texts) -> Iterator[Finding]:
-    share = 1.0
-    if texts.kind == "nothing":
-        yield Finding("nothing", share, "No cell holds anything.", DROP)
-    elif texts.kind == "times of day":
-        yield Finding(
-            "times of day", share, "Times of day cannot be released; turn them into numbers of minutes.", DROP
-        )
-    elif texts.is_constant:
-        yield Finding("constant", share, "All cells are the same: nothing can be learned from them.", DROP)
-    elif texts.is_id:
-        yield Finding(
-            "ids", share, "The cells look like ids, which tell persons apart: name the column as person if one can have "
-            "several rows, else leave it out.", DROP
-        )  # fmt: skip
-    elif texts.is_prose:
-        yield Finding("free text", share, "The cells look like names or free text, which cannot be released.", DROP)
-
-
-def _misread(texts: Texts, column: Column | None) -> Iterator[Finding]:
-    """Yield how cells are written that are not read as they stand."""
-    kind = texts.kind if column is None else column.kind
-    said = getattr(column, "decimal", None)
-    if kind in ("number", "integer") and texts.decimal and said is None:
-        about = {",": "decimal commas", ".": "thousands or money"}[texts.decimal]
-        share = texts.share("comma", "grouped")
-        also = " (1,234 would be 1234)" if texts.decimal == "." else ""
-        yield Finding(
-            about,
-            share,
-            f"Numbers are written so that they cannot be read as they stand{also}.",
-            _line("decimal", texts.decimal),
-        )
-    if kind in ("date", "datetime") and texts.date_formats and getattr(column, "date_format", None) is None:
-        many = len(texts.formats) > 1
-        several = ", ".join(f"{form} {percent(share)}" for form, share in texts.formats.items())
-        unsure = (
-            " Day and month first both occur: cells that fit both are read as the first." if texts.ambiguous else ""
-        )
-        yield Finding(
-            "mixed dates" if many else "dates", texts.share("day", "moment"),
-            f"Dates are not written as 2020-01-31: {several}.{unsure}", _line("date_format", texts.date_formats)
-        )  # fmt: skip
-    if kind == "category" and texts.is_truth:
-        if texts.is_read_as_boolean:
-            yield Finding("yes/no", texts.share("truth"), "The cells are words for true and false.", 'type = "boolean"')
-    elif kind == "boolean" and not texts.is_read_as_boolean:
-        yield Finding(
-            "no boolean", 1.0 - texts.share("truth"), "Boolean reads true, false, yes, no, y, n, t, f, 1 and 0 only.",
-            f'type = "{"category" if texts.kind == "boolean" else texts.kind}"'
-        )  # fmt: skip
-
-
-def _codes(texts: Texts, column: Column | None) -> Iterator[Finding]:
-    """Yield what stands for a missing value."""
-    levels = set(column.texts) if isinstance(column, Category) else set()
-    words: list[Any] = [word for word in texts.null_words if word not in levels]
-    kind = texts.kind if column is None else column.kind
-    share = sum(texts.counts[word] for word in words) / texts.total if words else 0.0
-    if kind in ("number", "integer") and texts.sentinels:
-        words += texts.sentinels
-        share += sum(texts.numbers[value] for value in texts.sentinels) / texts.total
-    if words:
-        given = [*getattr(column, "null_values", ()), *words]
-        yield Finding(
-            "codes for missing", share, "The cells look like codes for a missing value.", _line("null_values", given)
-        )
-
-
-def _lost(column: Column | None, shares: Mapping[str, float]) -> Iterator[Finding]:
-    if column is None:
-        return
-    if shares["lost"] and isinstance(column, Category):
-        where = f"count at {column.other!r}" if column.other is not None else "count nowhere"
-        yield Finding(
-            "no level",
-            shares["lost"],
-            f"The cells are no level, and {where}.",
-            "" if column.other is not None else 'other = "other"',
-        )
-    elif shares["lost"]:
-        where = (
-            "are missing"
-            if column.nullable
-            else "count as the middle of the bounds"
-            if column.kind != "boolean"
-            else "count as false"
-        )
-        yield Finding("unreadable", shares["lost"], f"The cells cannot be read as {column.kind}, and {where}.")
-    if shares["outside"]:
-        much = " Are the bounds right?" if shares["outside"] > _MANY_OUTSIDE else ""
-        yield Finding("outside", shares["outside"], f"The cells lie beyond a bound, and are moved to it.{much}")
-
-
-def _missing(column: Column | None, absent: float) -> Iterator[Finding]:
-    if absent > _MANY_MISSING and not (column is not None and column.nullable):
-        yield Finding(
-            "missing",
-            absent,
-            "Missing cells are not told apart from others, unless it is nullable.",
-            "nullable = true",
-        )
-
-
-def _remarks(texts: Texts, column: Column | None) -> Iterator[Finding]:
-    kind = texts.kind if column is None else column.kind
-    if kind == "category" and texts.has_too_many_levels and not any(_unusable(texts)):
-        many = f"There are {len(texts.counts):,} different cells, and a category has 256 levels at most: name the main ones."
-        open_ = getattr(column, "levels", None) == "private"
-        yield Finding("many levels", 1.0, many, "" if open_ else 'levels = "private"')
-    if kind == "category" and texts.typos:
-        share = sum(texts.counts[text] for text in texts.typos) / texts.total
-        pairs = ", ".join(f"{text!r:.40} for {level!r:.40}" for text, level in list(texts.typos.items())[:5])
-        yield Finding(
-            "typos",
-            share,
-            "Cells look like another level, written otherwise. Correct them, or they count at other.",
-            cells=pairs,
-        )
-    if kind in ("number", "integer") and texts.spike is not None:
-        value, share = texts.spike
-        yield Finding("spike", share, "Cells all hold the same number; a bound at it is seen best.", cells=f"{value:g}")
-    if texts.is_place:
-        yield Finding(
-            "coordinates",
-            1.0,
-            "Coordinates tell persons apart; bounds of the region are enough, and a district is better.",
-        )
-
-
-def _line(key: str, value: Any) -> str:
-    if isinstance(value, list) and len(value) == 1 and key == "date_format":
-        value = value[0]
-    return f"{key} = {json.dumps(value, ensure_ascii=False)}"

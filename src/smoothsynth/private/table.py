@@ -19,6 +19,7 @@ from smoothsynth.errors import DataError, EngineError, PlanError, SmoothsynthErr
 from smoothsynth.private.persons import Persons, of_persons, other_rows
 from smoothsynth.private.sources import files, frames
 from smoothsynth.queries.measurement import MOST_ROWS
+from smoothsynth.schema.file import USUAL, read_file_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from smoothsynth.schema import Column, Schema
+    from smoothsynth.schema.file import FileFormat
 
 
 DEFAULT_MEMORY = 2**30
@@ -202,26 +204,33 @@ def open_table(
     if persons is not None and key is not None:
         persons = replace(persons, key=key)
     try:
-        return Table(_source(data, schema.columns, memory, persons), schema)
+        return Table(_source(data, schema, memory, persons), schema)
     except (SmoothsynthError, pa.ArrowException) as error:
         # Frames in which an error arises hold rows; a crash reporter shall not find them.
         failed = in_words(error)
     raise failed
 
 
-def columns_of(data: object) -> list[tuple[str, str]]:
+def columns_of(data: object, written: FileFormat = USUAL) -> list[tuple[str, str]]:
     """Return the names of the columns of a table, and what their types hold: a type of the schema, or something in words."""
     paths = data if isinstance(data, (list, tuple)) and data else [data]
     if isinstance(paths[0], (str, os.PathLike)):
-        return files.column_kinds(os.fspath(paths[0]))
+        return files.column_kinds(os.fspath(paths[0]), written)
     return frames.column_kinds(data)
 
 
-def _source(data: object, columns: Mapping[str, Column], memory: str | int | None, persons: Persons | None) -> Source:
+def guess_format(data: object) -> FileFormat:
+    """Guess how files are written, for a draft; a table in memory is not written at all."""
+    paths = data if isinstance(data, (list, tuple)) and data else [data]
+    return files.guess_format(os.fspath(paths[0])) if isinstance(paths[0], (str, os.PathLike)) else USUAL
+
+
+def _source(data: object, schema: Schema, memory: str | int | None, persons: Persons | None) -> Source:
     """Open the data; of persons, those of their rows that are taken."""
+    written = read_file_format(schema.file)
     if persons is None:
-        return _opened(data, columns, memory, None)
-    source = _opened(data, persons.read, memory, persons)
+        return _opened(data, schema.columns, memory, None, written=written)
+    source = _opened(data, persons.read, memory, persons, written=written)
     if hasattr(source, "taken"):
         return source
     # A query may give its rows in another order whenever it is asked.
@@ -229,10 +238,17 @@ def _source(data: object, columns: Mapping[str, Column], memory: str | int | Non
     return of_persons(steady, persons)
 
 
-def _opened(data: object, columns: Mapping[str, Column], memory: str | int | None, persons: Persons | None) -> Source:
+def _opened(
+    data: object,
+    columns: Mapping[str, Column],
+    memory: str | int | None,
+    persons: Persons | None,
+    *,
+    written: FileFormat,
+) -> Source:
     paths = [data] if isinstance(data, (str, os.PathLike)) else data
     if isinstance(paths, (list, tuple)) and paths and all(isinstance(p, (str, os.PathLike)) for p in paths):
-        return files.open_paths([os.fspath(p) for p in paths], columns)
+        return files.open_paths([os.fspath(p) for p in paths], columns, written)
     from smoothsynth.private.engines import frames_of
 
     cluster = frames_of(data)

@@ -15,10 +15,13 @@ from smoothsynth.schema import Boolean, Category, Integer, Number, valued
 from smoothsynth.schema.valued import from_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from smoothsynth.pipeline.release import Release
     from smoothsynth.schema import Schema
+    from smoothsynth.schema.encoding import Measure
 
     Array = NDArray[np.float64]
 
@@ -161,18 +164,37 @@ def _transform(column: Number | Integer | Boolean) -> dict[str, Any] | None:
     }
 
 
+def counter(plain: Plain, schema: Schema) -> Callable[[Array], tuple[tuple[float, ...], float | None]]:
+    """Return what counts other rows, given by the coordinates of a column, at the same levels or in the same bins."""
+    column = schema.columns[plain.name]
+    if not isinstance(column, Category):
+        measure = column
+        return lambda points: _binned(points, measure)[:2]
+    chosen = [column.cube.texts.index(label) for label in plain.labels]
+
+    def levels(points: Array) -> tuple[tuple[float, ...], float | None]:
+        shares = points.mean(axis=0)
+        return tuple(shares[chosen].tolist()), max(0.0, float(1.0 - shares.sum()))
+
+    return levels
+
+
+def _binned(points: Array, column: Measure) -> tuple[tuple[float, ...], float | None, Array]:
+    """Return the shares of rows in bins between the bounds, of what is missing, and the edges."""
+    values = from_unit(points[:, 0], column)
+    there = points[:, 1] < 0.5 if column.nullable else np.ones(len(points), dtype=bool)
+    counts, edges = np.histogram(values[there], bins=_BINS, range=column.bounds)
+    missing = float(1.0 - there.mean()) if column.nullable else None
+    return tuple((counts / max(1, int(there.sum()))).tolist()), missing, edges
+
+
 def _plain(release: Release, name: str, points: Array) -> Plain:
     column, where = release.schema.columns[name], release.schema.coordinates_of(name)
     if isinstance(column, Category):
         return _levels(release, name, points[:, where], where.start)
-    values = from_unit(points[:, where.start], column)
-    there = points[:, where.start + 1] < 0.5 if column.nullable else np.ones(len(points), dtype=bool)
-    lower, upper = column.bounds
-    counts, edges = np.histogram(values[there], bins=_BINS, range=(lower, upper))
-    total = max(1, int(there.sum()))
+    shares, missing, edges = _binned(points[:, where], column)
     labels = tuple(_label(edge, column.kind) for edge in edges)
-    missing = float(1.0 - there.mean()) if column.nullable else None
-    return Plain(name, column.kind, labels, tuple((counts / total).tolist()), (None,) * len(counts), missing)
+    return Plain(name, column.kind, labels, shares, (None,) * len(shares), missing)
 
 
 def _levels(release: Release, name: str, indicators: Array, start: int) -> Plain:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.model.contradictions import Contradiction
+    from smoothsynth.pipeline.check import CheckReport
     from smoothsynth.pipeline.release import Receipt
     from smoothsynth.report.contents import Contents
     from smoothsynth.report.questions import Question
@@ -163,7 +164,7 @@ class Comparison(Protocol):
         """The correlations of the private rows."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return `curves` (kernel averages of each column), `correlations` (lower half) and `answers`."""
+        """Return `curves` and `means` of columns, `correlations` (lower half), `answers`, and shares of the `others`."""
 
 
 _MOST_LINES = 12
@@ -206,7 +207,7 @@ def _contradictions(found: Sequence[Contradiction]) -> str:
 TIMES = "\u00d7"
 
 
-def texts(contents: Contents, comparison: Comparison | None) -> dict[str, str]:
+def texts(contents: Contents, comparison: Comparison | None, checked: CheckReport | None = None) -> dict[str, str]:
     """Return the HTML of every slot of the page that holds words."""
     owner = comparison is not None
     return {
@@ -218,6 +219,7 @@ def texts(contents: Contents, comparison: Comparison | None) -> dict[str, str]:
         "questions_intro": _questions_intro(contents, owner=owner),
         "questions": _questions(contents.questions, comparison),
         "columns_intro": escape(_columns_intro(contents, owner=owner)),
+        "check": "" if checked is None else _check(checked),
         "pairs_intro": escape(_pairs_intro(contents, owner=owner)),
         "pairs": _pairs(contents, owner=owner),
         "spent_intro": escape(spent_intro(contents)),
@@ -345,11 +347,25 @@ def _questions(asked: Sequence[Question], comparison: Comparison | None) -> str:
 def _columns_intro(contents: Contents, *, owner: bool) -> str:
     total, shown = len(contents.receipt.schema.names), len(contents.shapes) + len(contents.others)
     rest = f" {shown:,} of {total:,} columns are shown." if shown < total else ""
-    real = " Dashed: the private rows." if owner else ""
+    real = " Dashed: the private rows, of every column." if owner else ""
     return (
         "Bars: the synthetic rows. Line: the same, smoothed by a kernel. Band: where the smoothed curve of the private "
         f"rows lies, point by point, 95 % of the time.{real} Each axis shows the range of nearly all synthetic rows.{rest}"
     )
+
+
+def _check(checked: CheckReport) -> str:
+    """Show the owner which cells of the private rows were read, and which were not."""
+    from smoothsynth.pipeline.check import HEADS
+
+    lines = [
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(kind)}</td>'
+        + "".join(f'<td class="number real">{escape(share)}</td>' for share in shares)
+        + "</tr>"
+        for name, kind, *shares in checked.lines()
+    ]
+    shown = table(HEADS, lines, label="How the private cells were read", numbers=set(range(2, len(HEADS))))
+    return f'<p class="real">How the private cells were read. {escape(checked.in_words())}</p>\n{shown}\n'
 
 
 def _pairs_intro(contents: Contents, *, owner: bool) -> str:
@@ -419,12 +435,12 @@ SCRIPTS = (
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
-def render(contents: Contents, comparison: Comparison | None = None) -> str:
-    """Return the page; with a comparison it is the owner's variant, marked NOT FOR RELEASE everywhere."""
+def render(contents: Contents, comparison: Comparison | None = None, checked: CheckReport | None = None) -> str:
+    """Return the page; with a comparison and a check it is the owner's variant, marked NOT FOR RELEASE everywhere."""
     style = asset("page.css")
     script = '(() => {\n"use strict";\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n"
     slots = {
-        **texts(contents, comparison),
+        **texts(contents, comparison, checked),
         "version": escape(VERSION),
         "style": style,
         "style_hash": source_hash(style),

@@ -29,6 +29,7 @@ from smoothsynth.schema.constraints import checked_texts, read_constraints
 from smoothsynth.schema.date import Date, Datetime
 from smoothsynth.schema.edits import checked_codes, is_edit
 from smoothsynth.schema.encoding import KINDS
+from smoothsynth.schema.file import USUAL, FileFormat, read_file_format
 from smoothsynth.schema.hierarchy import with_level_files
 from smoothsynth.schema.number import Boolean, Integer, Number
 from smoothsynth.schema.valued import PRIVATE, shown
@@ -50,6 +51,7 @@ else:
     import tomli as tomllib
 
 
+_SECTIONS = {"columns", "constraints", "codes", "person", "weight", "drop", "about", "file"}
 # Of what a repr and a notebook show.
 _MOST_SHOWN, _LONGEST_SHOWN, _MOST_ROWS = 6, 24, 60
 WHY_PUBLIC = (
@@ -67,12 +69,12 @@ def read(document: object) -> dict[str, Column]:
     """Return the columns of {"columns": {name: {"type": ..., "lower": ..., "upper": ...}}}."""
     if not isinstance(document, dict):
         raise SchemaError(f'A schema must be {{"columns": ...}}; it is a {type(document).__name__}.')
-    extra = sorted(map(repr, set(document) - {"columns", "constraints", "codes", "person", "weight", "drop", "about"}))
+    extra = sorted(map(repr, set(document) - _SECTIONS))
     if extra:
         raise SchemaError(
             f"Unknown section {extra[0]:.80}. A schema file has [columns.NAME] sections, above them constraints = [...], "
             "person = NAME, weight = NAME and drop = [NAMES], "
-            'a section [codes."a -> b"] for each constraint that needs one, and [about].'
+            'a section [codes."a -> b"] for each constraint that needs one, [about] and [file].'
         )
     columns = document.get("columns")
     if not isinstance(columns, dict) or not columns:
@@ -104,6 +106,7 @@ def write(
     constraints: Sequence[str] = (),
     codes: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
     about: About = NOTHING,
+    file: FileFormat = USUAL,
     **named: str | None,
 ) -> str:
     """Return the text of a schema file; `named` are the columns with a role of their own, `person` and `weight`."""
@@ -111,8 +114,9 @@ def write(
     parts += [f"{role} = {_toml(name)}\n" for role, name in named.items() if name is not None]
     if constraints:
         parts.append(f"constraints = {_toml(list(constraints))}\n")
-    if about.facts():
-        parts.append("[about]\n" + "".join(f"{key} = {_toml(text)}\n" for key, text in about.facts().items()))
+    for section, facts in (("about", about.facts()), ("file", file.facts())):
+        if facts:
+            parts.append(f"[{section}]\n" + "".join(f"{key} = {_toml(text)}\n" for key, text in facts.items()))
     for text, table in codes.items():
         lines = [f"{_toml(value)} = {_toml(code)}" for value, code in table.items()]
         parts.append(f"[codes.{_toml(text)}]\n" + "\n".join(lines) + "\n")
@@ -233,6 +237,7 @@ class Schema:
     the promise is about persons, each of whom counts once (docs/proofs/persons.md).
     `weight` names the column of survey weights, a column like others that answers can be weighted with.
     `about` says in plain words what the table is: {"title": ..., "owner": ..., "licence": ...}; all of it is published.
+    `file` says how its CSV or Excel files are written: {"delimiter": ";", "encoding": "cp1252", "sheet": "visits"}.
     """
 
     columns: Mapping[str, Column]
@@ -241,6 +246,7 @@ class Schema:
     person: str | None = None
     weight: str | None = None
     about: About | Mapping[str, Any] = NOTHING
+    file: FileFormat | Mapping[str, Any] = USUAL
     rules: Constraints | None = field(init=False, repr=False, compare=False, default=None)
     edits: Edits | None = field(init=False, repr=False, compare=False, default=None)
     _offsets: Mapping[str, slice] = field(init=False, repr=False, compare=False)
@@ -260,6 +266,7 @@ class Schema:
         if self.weight is not None:
             check_weight(self.weight, self.columns)
         object.__setattr__(self, "about", read_about(self.about))
+        object.__setattr__(self, "file", read_file_format(self.file))
         offsets, start = {}, 0
         for name, column in self.columns.items():
             offsets[name] = slice(start, start + column.dimensions)
@@ -291,7 +298,8 @@ class Schema:
 
     def __reduce__(self) -> tuple[Any, ...]:
         codes = {text: dict(table) for text, table in self.codes.items()}
-        return (Schema, (dict(self.columns), tuple(self.constraints), codes, self.person, self.weight, self.about))
+        named = (self.person, self.weight, self.about, self.file)
+        return (Schema, (dict(self.columns), tuple(self.constraints), codes, *named))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -429,6 +437,7 @@ class Schema:
             document.get("constraints", ()),
             document.get("codes", {}),
             about=document.get("about", {}),
+            file=document.get("file", {}),
             **roles,
         )
 
@@ -441,13 +450,14 @@ class Schema:
             found["constraints"] = list(self.constraints)
         if about := read_about(self.about).facts():
             found["about"] = about
+        if file := read_file_format(self.file).facts():
+            found["file"] = file
         return {**found, "codes": {text: dict(table) for text, table in self.codes.items()}} if self.codes else found
 
     def to_toml(self) -> str:
         """Write the schema as the text of a schema file."""
-        return write(
-            self.columns, self.constraints, self.codes, read_about(self.about), person=self.person, weight=self.weight
-        )
+        said = (read_about(self.about), read_file_format(self.file))
+        return write(self.columns, self.constraints, self.codes, *said, person=self.person, weight=self.weight)
 
     def save(self, path: str | Path) -> None:
         """Write a schema file."""

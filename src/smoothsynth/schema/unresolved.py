@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # The level at which values count that were not found, unless the schema names another.
 OTHER = "other"
+# What stands beside it where nothing was found: a category has two levels at least.
+NONE_FOUND = "(no level was found)"
 # As many levels as a plan assumes before they are found.
 ASSUMED_LEVELS = 8
 
@@ -66,7 +68,8 @@ def with_bounds(column: Searched, lower: float, upper: float) -> Searched:
 def with_levels(column: Category, found: Sequence[str]) -> Category:
     """Return a category with these levels and its `other`, in an order that tells nothing about the rows."""
     other = column.other if isinstance(column.other, str) else OTHER
-    return dataclasses.replace(column, levels=(*sorted({*found} - {other.strip()}), other), other=other)
+    levels = sorted({*found} - {other.strip()}) or [NONE_FOUND]
+    return dataclasses.replace(column, levels=(*levels, other), other=other)
 
 
 def closed(schema: Schema, columns: Mapping[str, Column]) -> Schema:

@@ -158,4 +158,6 @@ def check_found(evidence: Evidence) -> list[Check]:
     if not problems and again != evidence.schema:
         problems.append("The schema of the receipt is not the one that follows from the counts.")
     many = f"bounds of {len(open_bounds(asked))} columns and levels of {len(open_levels(asked))}"
+    if not problems and (said := evidence.found.remarks()):
+        return [Check("found", "warning", " ".join(said))]
     return verdict("found", problems, f"Private facts ({many}) follow, to the bit, from the noisy counts.")

@@ -358,7 +358,7 @@ def test_paths_that_lead_nowhere(tmp_path):
     assert "Check the path" in refusal(tmp_path / "nothing.csv")
     assert "not a path" in refusal("rows\0.csv")
     assert "holds none" in refusal(tmp_path)
-    assert ".feather" in refusal(csv_file(tmp_path, GOOD, "rows.xlsx"))
+    assert ".feather" in refusal(csv_file(tmp_path, GOOD, "rows.docx"))
     assert ".parquet" in refusal(csv_file(tmp_path, GOOD, "rows"))
 
 

@@ -190,7 +190,7 @@ def cut(source: Source, count: int) -> list[Piece] | None:
     """Cut a source into about `count` pieces that can be sent and read anywhere; None if its rows are not in files."""
     if isinstance(source, ManySource):
         found = [cut(one, 1) for one in source.sources]
-        return [piece for pieces in found for piece in pieces or ()]
+        return None if None in found else [piece for pieces in found for piece in pieces or ()]
     if isinstance(source, (CsvSource, IpcSource)):
         return [WholeFile(replace(source, path=source.path.resolve(), stamp=None))]
     if not isinstance(source, ParquetSource):

@@ -10,7 +10,8 @@ Lines of a CSV file: a line is a row, and its cells depend on that line alone.
 
 A line break within quotes ends the row too: else one quote that nobody closed would change the rows of all others.
 
-Tables in CSV files: UTF-8, commas, a first line of names; cells are read as text (private/sources/cells.py).
+Tables in CSV files: UTF-8 and commas, or what the schema says; a first line of names; cells are read as text
+(private/sources/cells.py).
 
 The file is gone through twice: once when it is opened, to count its rows before any budget is spent, and once for the
 sums. Which cells a line has is said in private/sources/csv.py. Arrow reads them, and lines on which it might say otherwise
@@ -33,6 +34,7 @@ from smoothsynth.private.sources.arrow_files import Stamp, arrow, check_stamp, e
 from smoothsynth.private.sources.cells import kind_of
 from smoothsynth.private.sources.validation import validated
 from smoothsynth.schema import Category
+from smoothsynth.schema.file import DELIMITERS, USUAL, FileFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,24 +52,36 @@ if TYPE_CHECKING:
 LONGEST = 2**20
 _BLOCK = 2**21
 _OTHER_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-_CELL = re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"?)?([^,]*)')
-_COMMA, _QUOTE, _BREAK, _RETURN = b',"\n\r'
+_CELLS = {
+    sign.encode(): re.compile(rb'(?:"([^"]*(?:""[^"]*)*)"?)?([^%s]*)' % re.escape(sign.encode())) for sign in DELIMITERS
+}
+_QUOTE, _BREAK, _RETURN = b'"\n\r'
+_UTF_8 = "utf-8"
+# Signs that a draft looks for in the line of names, and the encoding of what is no UTF-8.
+_GUESSED, _USUAL_BYTES = ",;\t|", "cp1252"
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the first line says of a CSV file: the names of its columns, and where the rows begin."""
+    """What the first line says of a CSV file, the names of its columns and where the rows begin; and what the schema says."""
 
     names: tuple[str, ...]
     start: int
+    delimiter: bytes = b","
+    encoding: str = _UTF_8
 
     @property
     def columns(self) -> int:
         """How many cells a line should have."""
         return len(self.names)
 
+    @property
+    def nothing(self) -> bytes:
+        """A line of which all cells are missing."""
+        return self.delimiter * (self.columns - 1)
 
-def form_of(path: Path) -> Form:
+
+def form_of(path: Path, written: FileFormat = USUAL) -> Form:
     """Read the line of names, the first that is not blank."""
     with _open(path) as file:
         begin = file.read(LONGEST)
@@ -82,10 +96,14 @@ def form_of(path: Path) -> Form:
         raise DataError(
             rf"The lines of {path} must end with \n; they end with \r alone. Save it again with other line ends."
         )
-    names = tuple(cell.decode("utf-8", "replace") for cell in cells_of(line))
+    sign = written.delimiter.encode()
+    names = tuple(cell.decode(written.encoding, "replace") for cell in cells_of(line, sign))
     if begin.startswith(_OTHER_ENCODINGS) or any("\ufffd" in name for name in names):
-        raise DataError(f"{path} must be text in UTF-8 and is not. Save it again with that encoding.")
-    return Form(names, len(begin) - len(text) + len(line) + len(after))
+        raise DataError(
+            f"{path} must be text in {written.encoding.upper()} and is not. Save it again as UTF-8, or say which encoding it "
+            'has: encoding = "cp1252" in the section [file] of the schema (--encoding).'
+        )
+    return Form(names, len(begin) - len(text) + len(line) + len(after), sign, written.encoding)
 
 
 def _first_line(text: bytes) -> tuple[bytes, bytes]:
@@ -103,14 +121,21 @@ def blocks(path: Path, form: Form) -> Iterator[bytes]:
             chunk = rest + chunk
             cut = chunk.rfind(b"\n") + 1
             if cut:
-                yield _in_bounds(chunk[:cut], form)
+                yield _in_utf8(_in_bounds(chunk[:cut], form), form)
             # One byte more than a line may have tells that it is too long.
             rest = chunk[cut : cut + LONGEST + 1]
     if rest and form.columns == 1:
         # Without it, an empty last cell would leave no trace, and the number of rows would tell.
         raise DataError(f"The last line of {path}, a file of one column, must end with a line break. Add one.")
     if rest:
-        yield _in_bounds(rest + b"\n", form)
+        yield _in_utf8(_in_bounds(rest + b"\n", form), form)
+
+
+def _in_utf8(block: bytes, form: Form) -> bytes:
+    """Return lines in UTF-8; in other encodings a byte is a character, so that each is read by itself."""
+    if form.encoding == _UTF_8 or block.isascii():
+        return block
+    return block.decode(form.encoding, "replace").encode()
 
 
 def count_rows(block: bytes, columns: int) -> int:
@@ -121,72 +146,72 @@ def count_rows(block: bytes, columns: int) -> int:
     return lines - sum(line in (b"", b"\r") for line in block.split(b"\n")[:-1])
 
 
-def is_regular(block: bytes) -> bool:
+def is_regular(block: bytes, delimiter: bytes = b",") -> bool:
     """Whether any reader of CSV finds the same cells in a block, because all breaks and quotes are where they should be."""
     if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
         return False
-    return b'"' not in block or _quotes_match(np.frombuffer(block, np.uint8))
+    return b'"' not in block or _quotes_match(np.frombuffer(block, np.uint8), delimiter)
 
 
-def rewritten(block: bytes, columns: int) -> bytes:
+def rewritten(block: bytes, form: Form) -> bytes:
     """Return a block with the same cells in which any reader of CSV finds them."""
     text = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(text == _BREAK)
     starts = np.concatenate(([0], ends[:-1] + 1))
     parts, done = [], 0
-    for line in np.flatnonzero(_irregular(text, starts, ends, columns)).tolist():
+    for line in np.flatnonzero(_irregular(text, starts, ends, form)).tolist():
         start, end = int(starts[line]), int(ends[line])
-        parts += [block[done:start], _rewritten(block[start:end].removesuffix(b"\r"), columns)]
+        parts += [block[done:start], _rewritten(block[start:end].removesuffix(b"\r"), form)]
         done = end
     return b"".join([*parts, block[done:]])
 
 
-def _quotes_match(text: Bytes) -> bool:
+def _quotes_match(text: Bytes, delimiter: bytes) -> bool:
     """Whether every second quote closes the one before it in the same line, and the others open a cell or double it."""
     quotes = np.flatnonzero(text == _QUOTE)
-    if len(quotes) % 2 or not np.all(_may_open(text, quotes[::2])):
+    if len(quotes) % 2 or not np.all(_may_open(text, quotes[::2], delimiter)):
         return False
     return not np.any(np.searchsorted(quotes, np.flatnonzero(text == _BREAK)) % 2)
 
 
-def _may_open(text: Bytes, quotes: Places) -> NDArray[np.bool_]:
+def _may_open(text: Bytes, quotes: Places, delimiter: bytes) -> NDArray[np.bool_]:
     """Say of quotes outside of quotes whether they open a cell, or double the one before them and open it again."""
     # Before the first byte of a block the last is found, a break.
     before = text[quotes - 1]
-    return (before == _COMMA) | (before == _BREAK) | (before == _QUOTE)
+    return (before == delimiter[0]) | (before == _BREAK) | (before == _QUOTE)
 
 
-def _irregular(text: Bytes, starts: Places, ends: Places, columns: int) -> NDArray[np.bool_]:
+def _irregular(text: Bytes, starts: Places, ends: Places, form: Form) -> NDArray[np.bool_]:
     """Say of each line whether its quotes, breaks or number of cells are not as they should be."""
-    quotes, commas, returns = (np.flatnonzero(text == byte) for byte in (_QUOTE, _COMMA, _RETURN))
+    quotes, commas, returns = (np.flatnonzero(text == byte) for byte in (_QUOTE, form.delimiter[0], _RETURN))
     first, lines = np.searchsorted(quotes, starts), len(ends)
     at = np.searchsorted(ends, quotes)
     found = np.bincount(at, minlength=lines) % 2 == 1
     outside = (np.arange(len(quotes)) - first[at]) % 2 == 0
-    found[at[outside & ~_may_open(text, quotes)]] = True
+    found[at[outside & ~_may_open(text, quotes, form.delimiter)]] = True
     at = np.searchsorted(ends, commas)
     outside = (np.searchsorted(quotes, commas) - first[at]) % 2 == 0
-    found |= np.bincount(at[outside], minlength=lines) != columns - 1
+    found |= np.bincount(at[outside], minlength=lines) != form.columns - 1
     found[np.searchsorted(ends, returns[text[returns + 1] != _BREAK])] = True
     return found
 
 
-def cells_of(line: bytes) -> list[bytes]:
+def cells_of(line: bytes, delimiter: bytes = b",") -> list[bytes]:
     """Return the cells of a line."""
-    cells, at = [], 0
+    cells, at, cell = [], 0, _CELLS[delimiter]
     while at <= len(line):
-        found = _CELL.match(line, at)
+        found = cell.match(line, at)
         quoted, plain = found.groups(b"")  # type: ignore[union-attr]
         cells.append(quoted.replace(b'""', b'"') + plain)
         at = found.end() + 1  # type: ignore[union-attr]
     return cells
 
 
-def _rewritten(line: bytes, columns: int) -> bytes:
-    cells = cells_of(line)
-    if len(cells) != columns:
-        return b"," * (columns - 1) if line else b""
-    return b",".join(b'"' + cell.replace(b'"', b'""') + b'"' for cell in cells)
+def _rewritten(line: bytes, form: Form) -> bytes:
+    cells = cells_of(line, form.delimiter)
+    if len(cells) != form.columns:
+        return form.nothing if line else b""
+    return form.delimiter.join(b'"' + cell.replace(b'"', b'""') + b'"' for cell in cells)
 
 
 def _in_bounds(block: bytes, form: Form) -> bytes:
@@ -196,7 +221,7 @@ def _in_bounds(block: bytes, form: Form) -> bytes:
     while at < len(block):
         start, stop = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
         if stop - start > LONGEST:
-            block = block[:start] + b"," * (form.columns - 1) + block[stop:]
+            block = block[:start] + form.nothing + block[stop:]
             at = start
         at += LONGEST
     return block
@@ -252,16 +277,28 @@ def missing_words(columns: Mapping[str, Column]) -> tuple[str, ...]:
     return tuple(word for word in _MISSING if word not in levels)
 
 
-def read_form(path: Path) -> Form:
+def read_form(path: Path, written: FileFormat = USUAL) -> Form:
     """Return what the first line says."""
-    return arrow(path, partial(form_of, path))
+    return arrow(path, partial(form_of, path, written))
 
 
-def guess_kinds(path: Path) -> list[tuple[str, str]]:
+def guess_format(path: Path) -> FileFormat:
+    """Guess from the names and the first rows how a file is written: for a draft, and never for a release."""
+    with arrow(path, partial(_open, path)) as file:
+        begin = arrow(path, partial(file.read, LONGEST))
+    line = begin.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n").partition(b"\n")[0]
+    signs = [sign for sign in _GUESSED if len(cells_of(line, sign.encode())) > 1]
+    sign = max(signs, key=lambda sign: len(cells_of(line, sign.encode())), default=USUAL.delimiter)
+    # A character of UTF-8 may be cut at the end.
+    valid = "\ufffd" not in begin[: begin.rfind(b"\n") + 1].decode(_UTF_8, "replace")
+    return FileFormat(sign, _UTF_8 if valid else _USUAL_BYTES)
+
+
+def guess_kinds(path: Path, written: FileFormat = USUAL) -> list[tuple[str, str]]:
     """Return the names in the first line, and what the first rows seem to hold."""
-    form = read_form(path)
+    form = read_form(path, written)
     first = next(each(path, blocks(path, form)), b"")
-    table = arrow(path, partial(_table, rewritten(first, form.columns), form))
+    table = arrow(path, partial(_table, rewritten(first, form), form))
     kinds = [kind_of(type_) for type_ in table.schema.types]
     return [(name, "category" if kind == "binary" else kind) for name, kind in zip(form.names, kinds, strict=True)]
 
@@ -270,9 +307,9 @@ def read_block(block: bytes, form: Form, names: Sequence[str], *, missing: Seque
     """Return the named columns of a block of lines as text."""
     import pyarrow as pa
 
-    table = _quickly(block, form, names, missing) if is_regular(block) else None
+    table = _quickly(block, form, names, missing) if is_regular(block, form.delimiter) else None
     if table is None:
-        table = _table(rewritten(block, form.columns), form, names, missing)
+        table = _table(rewritten(block, form), form, names, missing)
     columns = [column.combine_chunks() for column in table.columns]
     batch = pa.RecordBatch.from_arrays(columns, names=list(names))
     return batch if block.isascii() else validated(batch)
@@ -294,7 +331,7 @@ def _table(block: bytes, form: Form, names: Sequence[str] | None = None, missing
     from pyarrow import csv
 
     # Columns may have the same name, and a block may begin like a byte order mark: so it gets a line of numbers first.
-    text = ",".join(map(str, range(form.columns))).encode() + b"\n" + block
+    text = form.delimiter.join(str(i).encode() for i in range(form.columns)) + b"\n" + block
     convert = csv.ConvertOptions()
     if names is not None:
         chosen = [str(form.names.index(name)) for name in names]
@@ -307,6 +344,9 @@ def _table(block: bytes, form: Form, names: Sequence[str] | None = None, missing
         )
     read = csv.ReadOptions(block_size=len(text), use_threads=False)
     parse = csv.ParseOptions(
-        quote_char='"' if b'"' in block else False, newlines_in_values=True, ignore_empty_lines=form.columns > 1
+        delimiter=form.delimiter.decode(),
+        quote_char='"' if b'"' in block else False,
+        newlines_in_values=True,
+        ignore_empty_lines=form.columns > 1,
     )
     return csv.read_csv(pa.py_buffer(text), read_options=read, parse_options=parse, convert_options=convert)

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothsynth.errors import DataError
-from smoothsynth.private.sources import arrow_files, csv
+from smoothsynth.private.sources import arrow_files, csv, excel
 from smoothsynth.private.sources.arrow_files import read_fields, stamp
 from smoothsynth.private.sources.cells import check_names, kind_of
+from smoothsynth.schema.file import USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,17 +23,21 @@ if TYPE_CHECKING:
 
     from smoothsynth.private.table import DivisibleSource
     from smoothsynth.schema import Column
+    from smoothsynth.schema.file import FileFormat
 
 
 _KINDS = {
-    "csv": (".csv", ".csv.gz"),
+    "csv": (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
+    "excel": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
     "parquet": (".parquet",),
     "ipc": (".arrow", ".arrows", ".feather", ".ipc"),
 }
 SUFFIXES = ", ".join(suffix for suffixes in _KINDS.values() for suffix in suffixes)
 
 
-def open_paths(paths: Sequence[str | Path], columns: Mapping[str, Column]) -> DivisibleSource:
+def open_paths(
+    paths: Sequence[str | Path], columns: Mapping[str, Column], written: FileFormat = USUAL
+) -> DivisibleSource:
     """Return the source of rows for files, folders of Parquet and patterns; all must have these columns."""
     files = list(chain.from_iterable(_files(path) for path in paths))
     twice = [path for path, times in Counter(path.resolve() for path in files).items() if times > 1]
@@ -40,11 +45,22 @@ def open_paths(paths: Sequence[str | Path], columns: Mapping[str, Column]) -> Di
         raise DataError(f"Each file must be named once; {twice[0]} is named more often. Its rows would count twice.")
     if all(_kind(path) == "parquet" for path in files):
         return arrow_files.open_files(files, columns)
-    sources = tuple(_open(path, columns) for path in files)
+    sources = tuple(_open(path, columns, written) for path in files)
     return sources[0] if len(sources) == 1 else ManySource(sources)
 
 
-def column_kinds(path: str | Path) -> list[tuple[str, str]]:
+def guess_format(path: str | Path) -> FileFormat:
+    """Guess how the first file of a path is written: for a draft, and never for a release."""
+    first = _files(path)[0]
+    return csv.guess_format(first) if _kind(first) == "csv" else USUAL
+
+
+def is_text(path: object) -> bool:
+    """Whether this names files of which cells have no types of their own."""
+    return str(path).lower().endswith((*_KINDS["csv"], *_KINDS["excel"]))
+
+
+def column_kinds(path: str | Path, written: FileFormat = USUAL) -> list[tuple[str, str]]:
     """Return the names of the columns of a file, and what they hold: a type of the schema, or something else in words.
 
     The types of a CSV file are guessed from its first rows. Of several files the first is taken.
@@ -52,7 +68,9 @@ def column_kinds(path: str | Path) -> list[tuple[str, str]]:
     first = _files(path)[0]
     kind = _kind(first)
     if kind == "csv":
-        return csv.guess_kinds(first)
+        return csv.guess_kinds(first, written)
+    if kind == "excel":
+        return [(name, "category") for name in excel.names_of(first, written.sheet)]
     if kind == "ipc":
         fields = arrow_files.fields(first)
     else:
@@ -80,13 +98,20 @@ class ManySource:
         return chain.from_iterable(source.parts(batch_rows, readers) for source in self.sources)
 
 
-def _open(path: Path, columns: Mapping[str, Column]) -> DivisibleSource:
+def _open(path: Path, columns: Mapping[str, Column], written: FileFormat) -> DivisibleSource:
     kind = _kind(path)
     if kind == "parquet":
         return arrow_files.open_files([path], columns)
     if kind == "ipc":
         return arrow_files.open_file(path, columns)
-    before, form = stamp(path), csv.read_form(path)
+    if kind == "excel":
+        return excel.open_file(path, columns, written.sheet)
+    before, form = stamp(path), csv.read_form(path, written)
+    if form.columns == 1 and len(columns) > 1:
+        raise DataError(
+            f"The first line of {path} must have a {written.delimiter!r} between names, and has none. Say what is between "
+            'cells: delimiter = ";" in the section [file] of the schema (--delimiter).'
+        )
     check_names(tuple(columns), form.names, where=str(path))
     return csv.open_file(path, columns, form, before)
 
@@ -133,7 +158,7 @@ def _hidden(name: str) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """Say how a file is to be read: csv, ipc or parquet."""
+    """Say how a file is to be read: csv, excel, ipc or parquet."""
     name = path.name.lower()
     for kind, suffixes in _KINDS.items():
         if name.endswith(suffixes):

@@ -188,7 +188,7 @@ def _attempt_query(action: Callable[[], Any]) -> Any:
 _WHERE = "The table"
 ACCEPTED = (
     "a pandas or polars frame, an Arrow table, a DuckDB relation, an object with an Arrow stream, or paths to "
-    "files (.parquet, .csv, .csv.gz, .arrow, .arrows, .feather, .ipc), to folders of .parquet files, or with * in them"
+    "files (.parquet, .csv, .csv.gz, .xlsx, .arrow, .arrows, .feather, .ipc), to folders of .parquet files, or with * in them"
 )
 
 
@@ -253,6 +253,10 @@ class ArrowSource:
     def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows, without a copy."""
         return safe_batches(self.table.to_batches(max_chunksize=batch_rows))
+
+    def parts(self, batch_rows: int, readers: int) -> Iterator[Iterable[pa.RecordBatch]]:
+        """Yield parts that can be summed by different threads."""
+        return ((batch,) for batch in self.batches(batch_rows))
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("Private rows cannot be copied or pickled.")

@@ -94,8 +94,8 @@ function columnChart(shape, { bars, curve, real, label }) {
 }
 
 // A category: a bar for each of its most frequent levels.
-function levelsChart({ name, labels, shares, noise }) {
-  const width = 300, line = 19, from = 118, to = width - 44, most = Math.max(...shares, 1e-9);
+function levelsChart({ name, labels, shares, noise, real }) {
+  const width = 300, line = 19, from = 118, to = width - 44, most = Math.max(...shares, ...(real || []), 1e-9);
   const x = scaler(0, most, from, to);
   const drawn = svg("svg", { viewBox: `0 0 ${width} ${labels.length * line + 4}`, role: "img", "aria-label": `Shares of the levels of ${name}` });
   labels.forEach((label, k) => {
@@ -103,19 +103,22 @@ function levelsChart({ name, labels, shares, noise }) {
     drawn.append(svg("text", { x: from - 6, y: y + 13, "font-size": 11, "text-anchor": "end" }, shortened(label, 18)));
     drawn.append(svg("rect", { class: "level", x: from, y: y + 4, width: Math.max(0.5, x(share) - from), height: line - 8 }));
     if (room) drawn.append(svg("line", { class: "here", x1: Math.max(from, x(share - room)), x2: Math.min(to + 6, x(share + room)), y1: y + line / 2, y2: y + line / 2 }));
+    if (real) drawn.append(svg("line", { class: "real-line", x1: x(real[k]), x2: x(real[k]), y1: y + 1, y2: y + line - 1 }));
     drawn.append(svg("text", { x: width, y: y + 13, "font-size": 11, "text-anchor": "end" }, `${shown(100 * share, 2)} %`));
   });
   return drawn;
 }
 
 // Bins between two bounds, without a band.
-function binsChart({ name, shares, labels }) {
-  const width = 300, bottom = 104, step = (width - 4) / shares.length, most = Math.max(...shares, 1e-9);
+function binsChart({ name, shares, labels, real }) {
+  const width = 300, bottom = 104, step = (width - 4) / shares.length, most = Math.max(...shares, ...(real || []), 1e-9);
   const drawn = svg("svg", { viewBox: `0 0 ${width} 112`, role: "img", "aria-label": `Distribution of ${name} from ${labels[0]} to ${labels[labels.length - 1]}` });
   shares.forEach((share, k) => {
     const height = (share / most) * 98;
     drawn.append(svg("rect", { class: "level", x: 2 + k * step, y: bottom - height, width: step - 0.8, height }));
   });
+  const steps = (real || []).flatMap((share, k) => [k, k + 1].map((at) => [2 + at * step, bottom - (share / most) * 98]));
+  if (real) drawn.append(svg("path", { class: "real-line", d: path(steps) }));
   drawn.append(svg("line", { class: "axis", x1: 2, x2: width - 2, y1: bottom, y2: bottom }));
   return drawn;
 }

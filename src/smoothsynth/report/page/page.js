@@ -69,16 +69,18 @@ function startShapes() {
     holder.append(figure);
     shapesToDraw.push(() => drawShape(figure, column, c));
   });
-  RELEASE.others.forEach((column) => holder.append(plainFigure(column)));
+  RELEASE.others.forEach((column, k) => holder.append(plainFigure(column, RELEASE.private ? RELEASE.private.others[k] : null)));
   const idle = window.requestIdleCallback || ((work) => setTimeout(work, 20));
   const next = () => { if (shapesToDraw.length) { shapesToDraw.shift()(); idle(next); } };
   idle(next);
 }
 
 // A column that is not asked about: shares at its levels or in bins, and how much is missing.
-function plainFigure(column) {
-  const missing = column.missing === null ? "" : ` Missing: ${shown(100 * column.missing, 2)} %.`;
-  const chart = element("div", { class: "chart" }, column.kind === "category" ? levelsChart(column) : binsChart(column));
+function plainFigure(column, real) {
+  const truth = real && real.missing !== null ? ` Private rows: ${shown(100 * real.missing, 2)} % missing or no level.` : "";
+  const missing = (column.missing === null ? "" : ` Missing: ${shown(100 * column.missing, 2)} %.`) + truth;
+  const drawn = { ...column, real: real && real.shares };
+  const chart = element("div", { class: "chart" }, column.kind === "category" ? levelsChart(drawn) : binsChart(drawn));
   const words = column.kind === "category" ? "Share of rows; the line is its noise (95 %), where the share was measured." : `${column.labels[0]} to ${column.labels[column.labels.length - 1]}.`;
   return element("figure", {}, element("h3", {}, column.name), chart, element("figcaption", {}, words + missing));
 }
@@ -100,6 +102,7 @@ function drawShape(figure, column, c) {
   const real = RELEASE.private ? RELEASE.private.curves[c].map((value) => value / area) : null;
   const label = `Distribution of ${column.name}: synthetic rows and 95 % band`;
   const truths = { name: column.name, labels: ["true", "false"], shares: [average.value, 1 - average.value], noise: [1, 1].map(() => (average.high - average.low) / 2 / 1.96) };
+  if (RELEASE.private) truths.real = [RELEASE.private.means[c], 1 - RELEASE.private.means[c]];
   figure.querySelector(".chart").replaceChildren(column.kind === "boolean" ? levelsChart(truths) : columnChart({ edges }, { bars, curve, real, label }));
   const room = (average.high - average.low) / 2;
   figure.querySelector("figcaption").textContent = `Mean ${shownWith(average.value, room)} (${shownWith(average.low, room)} to ${shownWith(average.high, room)}). Bounds ${shown(column.lower)} to ${shown(column.upper)}.`;
