@@ -102,6 +102,8 @@ def check(result, tmp_path, caplog, *, but):
 COMMANDS = {
     "schema": ["schema", "DATA"],
     "schema to a file": ["schema", "DATA", "-o", "OUT.toml"],
+    "check": ["check", "DATA", "-s", "SCHEMA"],
+    "check as json": ["check", "DATA", "-s", "SCHEMA", "--json"],
     "release": ["release", "DATA", "-s", "SCHEMA", "-e", "1", "-o", "OUT"],
     "release with delta": ["release", "DATA", "-s", "SCHEMA", "-e", "1", "--delta", "1e-6", "-o", "OUT", "--csv"],
     "release as json": ["release", "DATA", "-s", "SCHEMA", "-e", "1", "-o", "OUT", "--json", "--csv"],
@@ -177,7 +179,7 @@ def test_every_command_that_takes_rows_is_tested():
         names for names, command in commands(typer.main.get_command(app)) if "data" in {p.name for p in command.params}
     }
     # The tables of the paper are computed from public data; those of several owners are in test_cli_federated.py.
-    tested = {("schema",), ("release",), ("attack",), ("federated", "sum"), ("update",)}
+    tested = {("schema",), ("check",), ("release",), ("attack",), ("federated", "sum"), ("update",)}
     assert takes - {("paper", "tables")} == tested, "a command that reads rows belongs in COMMANDS"
 
 

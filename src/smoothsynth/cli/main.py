@@ -16,6 +16,7 @@ from smoothsynth.cli.federated import federated, update
 from smoothsynth.cli.inspect import answer, attack, audit, report, sample, sql, verify
 from smoothsynth.cli.ledger import ledger as ledger_commands
 from smoothsynth.cli.start import ABOUT, COMMANDS
+from smoothsynth.cli.studio.command import studio
 from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.pipeline.terminal import (
     EXIT_CODES,
@@ -53,6 +54,7 @@ app = typer.Typer(
     epilog=EXIT_CODES,
 )
 
+app.command()(studio)
 app.command()(audit)
 app.command()(answer)
 app.command()(report)

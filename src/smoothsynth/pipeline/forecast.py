@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from smoothsynth.queries.measurement import Measurement
     from smoothsynth.schema import Schema
 
+    Points = NDArray[np.float64]
+    Queries = list[tuple[str, NDArray[np.float64]]]
+
 
 _FEWEST_POINTS, _MOST_POINTS = 1024, 4096
 _KERNEL_WIDTHS = (2.0, 4.0, 10.0)
@@ -48,6 +51,11 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
     Later rounds look at rows through what earlier ones will have released; here they look as if that were the flat density
     within the bounds, so that the true noise is rather smaller.
     """
+    return forecast_queries(plan, typical_queries)
+
+
+def forecast_queries(plan: Plan, queries_at: Callable[[Points], Queries]) -> tuple[Forecast, ...]:
+    """Predict the error of queries, which `queries_at` evaluates at points of the cube, one row for each point."""
     # Twice as many points as features, so that what is unseen is not fitted away.
     looked_at = _looked_at(plan)
     count = max(_FEWEST_POINTS, min(_MOST_POINTS, 2 * sum(len(m.features) for m in looked_at)))
@@ -58,7 +66,7 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
     # c = N^-1 Phi' (Phi N^-1 Phi' / k + I)^-1 f / k  with N the noise variances: as many unknowns as points.
     system = matrix @ matrix.T / count
     system[np.diag_indices(count)] += 1.0
-    queries = _typical_queries(points)
+    queries = queries_at(points)
     centred = np.stack([values - values.mean() for _, values in queries], axis=1)
     solved = np.linalg.solve(system, centred)
     coefficients = matrix.T @ solved / count
@@ -273,7 +281,8 @@ def _primes(count: int) -> NDArray[np.float64]:
     return np.array(primes, dtype=np.float64)
 
 
-def _typical_queries(points: NDArray[np.float64]) -> list[tuple[str, NDArray[np.float64]]]:
+def typical_queries(points: Points) -> Queries:
+    """Return the names of typical queries with their values at points of the cube."""
     one = points[:, 0]
     queries = [
         ("one column (its mean, in units of half its range)", one),

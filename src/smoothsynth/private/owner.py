@@ -294,8 +294,17 @@ _PRIVATE = {
 def draft_schema(data: Any, *, names: Sequence[str] | None = None, private: bool = False) -> str:
     """Return the text of a schema file with names, types and formats of a table; bounds and levels are left open.
 
+    With `private`, a release finds bounds and levels.
+    """
+    columns = draft_columns(data, names=names)
+    return "\n".join([_HEAD, *_above(columns), *(column.section(private=private) for column in columns)])
+
+
+def draft_columns(data: Any, *, names: Sequence[str] | None = None) -> tuple[DraftedColumn, ...]:
+    """Look at the cells of all columns of a table, and return what a draft says of each.
+
     A CSV file whose first line looks like cells, not like names, is refused: a schema is published, and these would be a
-    person's. `names` says what the columns are called, in their order. With `private`, a release finds bounds and levels.
+    person's. `names` says what the columns are called, in their order.
     """
     kinds = columns_of(data)
     is_csv = str(data).lower().endswith((".csv", ".csv.gz"))
@@ -307,10 +316,9 @@ def draft_schema(data: Any, *, names: Sequence[str] | None = None, private: bool
         )
     called = [name for name, _ in kinds] if names is None else _checked(names, len(kinds), data)
     looked = _looked(data, kinds, is_csv=is_csv)
-    columns = [
-        _Drafted.of(name, kind, looked.get(old), is_csv) for name, (old, kind) in zip(called, kinds, strict=True)
-    ]
-    return "\n".join([_HEAD, *_above(columns), *(column.section(private=private) for column in columns)])
+    return tuple(
+        DraftedColumn.of(name, kind, looked.get(old), is_csv) for name, (old, kind) in zip(called, kinds, strict=True)
+    )
 
 
 def _looked(data: Any, kinds: Sequence[tuple[str, str]], *, is_csv: bool) -> dict[str, Tally]:
@@ -321,15 +329,22 @@ def _looked(data: Any, kinds: Sequence[tuple[str, str]], *, is_csv: bool) -> dic
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Drafted:
-    """A column of a draft: its type, or what it holds in words, and what was found in its cells."""
+class DraftedColumn:
+    """A column of a draft: its type, or what it holds in words, and what was found in its cells, which is private."""
 
     name: str
     kind: str
     found: tuple[Finding, ...]
 
+    def __repr__(self) -> str:
+        return "<private draft of a column>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("A draft made from private cells cannot be copied or pickled.")
+
     @classmethod
-    def of(cls, name: str, kind: str, seen: Tally | None, is_csv: bool) -> _Drafted:  # noqa: FBT001
+    def of(cls, name: str, kind: str, seen: Tally | None, is_csv: bool) -> DraftedColumn:  # noqa: FBT001
+        """Describe a column by what was counted of it."""
         if seen is None:
             return cls(name, kind, ())
         kind = seen.texts.kind if is_csv or kind == "category" else kind
@@ -339,6 +354,7 @@ class _Drafted:
 
     @property
     def is_usable(self) -> bool:
+        """Whether a release can have the column."""
         return self.kind in _LEFT_OPEN and not any(one.is_unusable for one in self.found)
 
     def section(self, *, private: bool) -> str:
@@ -348,12 +364,16 @@ class _Drafted:
             why = said or f"# holds {self.kind}, which cannot be released\n"
             return f"# [columns.{_quoted(self.name)}]   holds {self._held}; it is left out.\n{why}"
         bounds = (_PRIVATE if private else _LEFT_OPEN)[self.kind]
-        stated = [one.write for one in self.found if one.write.startswith(_STATED)]
         other = (*_STATED, "type", *(["levels"] if private else []))
         proposed = [f"# {one.write}" for one in self.found if one.write and not one.write.startswith(other)]
         return f'[columns.{_quoted(self.name)}]\n{said}type = "{self.kind}"\n{bounds}' + "".join(
-            f"{line}\n" for line in (*stated, *proposed)
+            f"{line}\n" for line in (*self.stated, *proposed)
         )
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """The lines of the schema that say how cells are written: they are stated like a type, not only proposed."""
+        return tuple(one.write for one in self.found if one.write.startswith(_STATED))
 
     @property
     def _held(self) -> str:
@@ -364,7 +384,7 @@ class _Drafted:
 _STATED = ("decimal", "date_format")
 
 
-def _above(columns: Sequence[_Drafted]) -> list[str]:
+def _above(columns: Sequence[DraftedColumn]) -> list[str]:
     """Return the lines above all columns: who may be a person, and what is left out."""
     ids = [column.name for column in columns if any(one.about == "ids" for one in column.found)]
     left = [column.name for column in columns if not column.is_usable]

@@ -335,7 +335,8 @@ def person_findings(counts: Mapping[str, int], missing: float) -> tuple[Finding,
             Finding(
                 "rows of a person",
                 1.0,
-                f"A person has {mean:.1f} rows on average and {most:,} at most (rows_per_person= or --rows-per-person bounds them).",
+                f"A person has {mean:.1f} rows on average and {most:,} at most (rows_per_person= or --rows-per-person bounds "
+                "them).",
             )
         )
     return tuple(found)
