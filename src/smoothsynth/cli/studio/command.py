@@ -45,8 +45,8 @@ def studio(
     if not place.is_dir():
         raise DataError(f"{place} must be a folder with tables in it, and is not. Name the folder.")
     # What is uploaded is deleted however the studio ends, but for a kill that no process can catch.
-    with _ended_by(signal.SIGTERM), tempfile.TemporaryDirectory(prefix="smoothsynth-studio-") as uploads:
-        walk = Walk(place, Path(uploads), ledger)
+    with _ended_by("SIGTERM", "SIGHUP"), tempfile.TemporaryDirectory(prefix="smoothsynth-studio-") as uploads:
+        walk = Walk(place.resolve(), Path(uploads), ledger)
         walk.state()
         try:
             server = Studio(walk, port=port)
@@ -76,14 +76,16 @@ def _finish(walk: Walk) -> None:
 
 
 @contextlib.contextmanager
-def _ended_by(number: signal.Signals) -> Iterator[None]:
-    """Let a signal end the studio as Ctrl-C does."""
+def _ended_by(*names: str) -> Iterator[None]:
+    """Let signals end the studio as Ctrl-C does, those that this system has."""
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(number, interrupt)
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = [signal.signal(number, interrupt) for number in numbers]
     try:
         yield
     finally:
-        signal.signal(number, before)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

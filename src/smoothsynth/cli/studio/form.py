@@ -28,6 +28,8 @@ TEXTS = ("name", "type", "lower", "upper", "levels", "other", "decimal", "date_f
 SWITCHES = ("use", "private", "nullable")
 _INTEGER, _NUMBER = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
+_IN_A_FILE = re.compile(r"; write \w+ = \S+( in its section)?(?=\.)")
+
 
 class FormError(SchemaError):
     """The form makes no schema; `columns` has the reason for each column that is in the way."""
@@ -90,10 +92,11 @@ def read_form(form: object) -> Schema:
 
 
 def _at_its_column(text: str, name: str) -> str:
-    """Return a reason without what the page says above all columns."""
+    """Return a reason without what is for a file, and what the page says above all columns."""
     for known in (f"Column {name!r}: ", f" {WHY_PUBLIC}", f" {WHY_PUBLIC_LEVELS}"):
         text = text.replace(known, "")
-    return text
+    text = _IN_A_FILE.sub("", text)
+    return text[:1].upper() + text[1:]
 
 
 def _checked(fields: object) -> dict[str, Any]:

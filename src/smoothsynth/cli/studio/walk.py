@@ -84,7 +84,7 @@ class Jobs:
     @property
     def is_running(self) -> bool:
         """Whether work is under way."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._job is not None and self._job.result is None and self._job.problem is None
 
     def shown(self, number: int) -> dict[str, Any]:
         """Return how far a job is."""

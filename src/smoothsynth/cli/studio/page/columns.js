@@ -13,7 +13,7 @@ const FIELDS = {
   null_values: { label: "Cells that mean missing, one on each line", on: KINDS, lines: 2, written: true },
   more: { label: "Further lines of the schema file", on: KINDS, lines: 2, placeholder: 'unit = "kg"', written: true },
 };
-const HINTS = { number: ["0", "250"], integer: ["0", "120"], date: ["2000-01-31", "2029-12-31"], datetime: ["2000-01-31T00:00:00", "2029-12-31T23:59:59"] };
+const HINTS = { number: ["such as 0", "such as 250"], integer: ["such as 0", "such as 120"], date: ["YYYY-MM-DD", "YYYY-MM-DD"], datetime: ["YYYY-MM-DDThh:mm", "YYYY-MM-DDThh:mm"] };
 
 class ColumnForm {
   constructor(values, holds, findings, key) {
@@ -39,7 +39,7 @@ class ColumnForm {
     const type = this.choice("type", "Type", Object.fromEntries(KINDS.map((kind) => [kind, kind])), values);
     const secret = this.switch("private", "Nobody knows them: a release finds them, for a share of the budget", values);
     const nullable = this.switch("nullable", "Missing cells mean something: measure them", values);
-    this.fields.append(this.switch("use", "Release this column", values), type, ...groups(false), secret, nullable, this.written, this.error);
+    this.fields.append(this.switch("use", "Release this column", values), type, ...groups(false), this.error, secret, nullable, this.written);
     this.box = element("details", { class: "column" }, element("summary", {}, element("span", { class: "name" }, this.name), this.kind, this.state), element("div", { class: "inside" }, this.fields, this.preview));
     this.box.open = values.use;
     this.box.addEventListener("input", () => this.change());
@@ -111,8 +111,8 @@ class ColumnForm {
     this.groups.type.hidden = this.groups.nullable.hidden = this.written.hidden = !use;
     this.groups.private.hidden = !use || type === "boolean";
     const [low, high] = HINTS[type] || ["", ""];
-    this.inputs.lower.placeholder = low && `such as ${low}`;
-    this.inputs.upper.placeholder = high && `such as ${high}`;
+    this.inputs.lower.placeholder = low;
+    this.inputs.upper.placeholder = high;
     this.kind.textContent = use ? type : "left out";
     this.box.classList.toggle("unused", !use);
     if (!this.checked) this.say(this.todo());
@@ -152,7 +152,7 @@ class ColumnForm {
   showFindings(findings, holds) {
     const list = element("ul", { class: "findings" }, ...findings.map((one) => this.finding(one)));
     const found = findings.length ? list : element("p", { class: "caption" }, "Nothing to remark.");
-    this.preview.replaceChildren(element("h4", {}, `PRIVATE: cells that look like ${holds}`), found);
+    this.preview.replaceChildren(element("p", { class: "overhead" }, `PRIVATE: cells that look like ${holds}`), found);
   }
 
   finding(one) {

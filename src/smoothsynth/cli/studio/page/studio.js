@@ -167,6 +167,7 @@ let planned = 0;
 // Only the newest question counts: answers that come late are thrown away.
 async function plan() {
   const mine = ++planned;
+  by("expected").setAttribute("aria-busy", "true");
   await pause(200);
   if (mine !== planned) return;
   await attempt("budget-error", async () => {
@@ -176,6 +177,7 @@ async function plan() {
     showPlan(found);
     tell("");
   });
+  if (mine === planned) by("expected").removeAttribute("aria-busy");
 }
 
 function showPlan(found) {
@@ -272,7 +274,12 @@ async function release() {
   summary = null;
   by("review").close();
   if (chosen === null) return;
-  showReleased(await work("release", { summary: chosen }));
+  try {
+    showReleased(await work("release", { summary: chosen }));
+  } finally {
+    // What was spent before a release failed is spent.
+    ledger((await ask("state")).ledger);
+  }
   tell("Released.");
   by("released").focus();
 }
