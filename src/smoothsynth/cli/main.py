@@ -12,10 +12,12 @@ import typer
 from typer.core import TyperGroup
 
 from smoothsynth._files import why_not_new, write_whole
+from smoothsynth.cli.demo import demo
 from smoothsynth.cli.federated import federated, update
 from smoothsynth.cli.inspect import answer, attack, audit, report, sample, sql, verify
 from smoothsynth.cli.ledger import ledger as ledger_commands
 from smoothsynth.cli.start import ABOUT, COMMANDS
+from smoothsynth.cli.studio.command import studio
 from smoothsynth.cli.walk import one_or_many, schema_name, stop_if_unreadable, walk, write_new
 from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.pipeline.terminal import (
@@ -53,6 +55,8 @@ app = typer.Typer(
     epilog=EXIT_CODES,
 )
 
+app.command()(demo)
+app.command()(studio)
 app.command()(audit)
 app.command()(answer)
 app.command()(report)
@@ -448,29 +452,6 @@ def release(
         made.write_files(folder, csv=csv)
     if as_json or not quiet:
         say_released(made.receipt, output, as_json=as_json)
-
-
-@app.command()
-@in_words
-def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The release folder to write.")] = Path("demo-release"),
-    epsilon: EpsilonOption = 1.0,
-    shown: Annotated[bool, typer.Option("--open", help="Open the page of the release in a browser.")] = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Tell the whole story on a made-up table of 20,000 hospital stays: plan, release, compare.
-
-    The comparison with the real rows is possible only because this table is public. The paper's own table comes last.
-
-    Example:  **smoothsynth demo --output demo-release**
-    """
-    from smoothsynth.demo.story import tell
-
-    with progress_bar(quiet=quiet) as progress:
-        for line in tell(output, epsilon=epsilon, progress=progress):
-            show(line)
-    if shown:
-        typer.launch((output / "report.html").resolve().as_uri())
 
 
 def main() -> None:

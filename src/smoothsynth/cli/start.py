@@ -30,6 +30,7 @@ OPTIONS = {
 # The first sentence of each command, in the order of work.
 COMMANDS = {
     "demo": "Tell the whole story on a made-up table of 20,000 hospital stays: plan, release, compare.",
+    "studio": "Walk from a file to a release on a page in your browser, which only this machine can reach.",
     "schema": "Draft a schema file by looking at the cells: names, types, formats; bounds are left for you to fill in.",
     "check": "Look at the private cells as a release would read them, and say what it would lose.",
     "plan": "Show what a release would measure, what it costs and how accurate it will be; reads no data.",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from smoothsynth.schema import Schema
 
     Array = NDArray[np.float64]
+    Queries = list[tuple[str, Array]]
 
 
 _FEWEST_POINTS = 1024
@@ -55,7 +56,11 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
     Later rounds look at rows through what earlier ones will have released; here they look as if that were the flat density
     within the bounds, so that the true noise is rather smaller.
     """
-    own = range(min(plan.dimensions, _MOST_COORDINATES))
+    return forecast_queries(plan, typical_queries, range(min(plan.dimensions, _MOST_COORDINATES)))
+
+
+def forecast_queries(plan: Plan, queries_at: Callable[[Array], Queries], own: range) -> tuple[Forecast, ...]:
+    """Predict the error of queries on some coordinates, which `queries_at` evaluates at points that have only those."""
     looked_at = [(*pair, _blocks(pair[0], own, plan.dimensions)) for pair in _looked_at(plan)]
     # Twice as many points as features, so that what is unseen is not fitted away.
     count = max(_FEWEST_POINTS, 2 * sum(len(block.features) for *_, blocks in looked_at for block in blocks))
@@ -66,7 +71,7 @@ def forecast(plan: Plan) -> tuple[Forecast, ...]:
     # c = N^-1/2 (Phi' Phi / k + I)^-1 Phi' f / k  with Phi in units of the noise N.
     system = matrix.T @ matrix / count
     system[np.diag_indices(len(system))] += 1.0
-    queries = _typical_queries(points[:, own])
+    queries = queries_at(points[:, own])
     centred = np.stack([values - values.mean() for _, values in queries], axis=1)
     coefficients = np.linalg.solve(system, matrix.T @ centred / count)
     unseen = np.sqrt(np.mean((centred - matrix @ coefficients) ** 2, axis=0))
@@ -310,7 +315,8 @@ def _primes(count: int) -> NDArray[np.float64]:
     return np.array(primes, dtype=np.float64)
 
 
-def _typical_queries(points: NDArray[np.float64]) -> list[tuple[str, NDArray[np.float64]]]:
+def typical_queries(points: Array) -> Queries:
+    """Return the names of typical queries with their values at points of the cube."""
     one = points[:, 0]
     queries = [
         ("one column (its mean, in units of half its range)", one),

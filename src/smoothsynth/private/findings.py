@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.schema import Category
+from smoothsynth.schema.valued import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -203,10 +204,10 @@ def _missing(column: Column | None, absent: float) -> Iterator[Finding]:
 
 def _remarks(texts: Texts, column: Column | None) -> Iterator[Finding]:
     kind = texts.kind if column is None else column.kind
-    if kind == "category" and texts.has_too_many_levels and not any(_unusable(texts)):
-        many = f"There are {len(texts.counts):,} different cells, and a category has 256 levels at most: name the main ones."
-        open_ = getattr(column, "levels", None) == "private"
-        yield Finding("many levels", 1.0, many, "" if open_ else 'levels = "private"')
+    declared = isinstance(column, Category) and column.levels != PRIVATE
+    if kind == "category" and texts.has_too_many_levels and not declared and not any(_unusable(texts)):
+        many = f"There are {len(texts.counts):,} different cells: declare those of a code book, or name the main ones."
+        yield Finding("many levels", 1.0, many, "" if column is not None else f'levels = "{PRIVATE}"')
     if kind == "category" and texts.typos:
         share = sum(texts.counts[text] for text in texts.typos) / texts.total
         pairs = ", ".join(f"{text!r:.40} for {level!r:.40}" for text, level in list(texts.typos.items())[:5])

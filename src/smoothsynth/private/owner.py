@@ -360,6 +360,12 @@ class Drafted:
     kind: str
     found: tuple[Finding, ...]
 
+    def __repr__(self) -> str:
+        return "<private draft of a column>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("A draft made from private cells cannot be copied or pickled.")
+
     @classmethod
     def of(cls, name: str, kind: str, seen: Tally | None, is_csv: bool) -> Drafted:  # noqa: FBT001
         """Describe a column by what was counted of it; the types of a text file are those of its cells."""
@@ -369,12 +375,6 @@ class Drafted:
         return cls(
             name, kind, findings(seen.texts, None, {"missing": seen.missing / seen.rows, "lost": 0.0, "outside": 0.0})
         )
-
-    def __repr__(self) -> str:
-        return "<private draft of a column>"
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("A draft of private cells cannot be copied or pickled.")
 
     @property
     def is_usable(self) -> bool:
@@ -388,12 +388,16 @@ class Drafted:
             why = said or f"# holds {self.kind}, which cannot be released\n"
             return f"# [columns.{_quoted(self.name)}]   holds {self.held}; it is left out.\n{why}"
         bounds = (_PRIVATE if private else _LEFT_OPEN)[self.kind]
-        stated = [one.write for one in self.found if one.sure and one.write.startswith(_STATED)]
-        other = (*stated, "type", *(["levels"] if private else []))
+        other = (*self.stated, "type", *(["levels"] if private else []))
         proposed = [f"# {one.write}" for one in self.found if one.write and not one.write.startswith(other)]
         return f'[columns.{_quoted(self.name)}]\n{said}type = "{self.kind}"\n{bounds}' + "".join(
-            f"{line}\n" for line in (*stated, *proposed)
+            f"{line}\n" for line in (*self.stated, *proposed)
         )
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """The lines of the schema that say how cells are written: they are stated like a type, not only proposed."""
+        return tuple(one.write for one in self.found if one.sure and one.write.startswith(_STATED))
 
     @property
     def held(self) -> str:

@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from rich.table import Table
-
 from benchmarks import results
 from benchmarks.figures import results as figures
+from rich.table import Table
 
 
 @pytest.fixture
@@ -46,7 +45,9 @@ def test_a_loss_is_called_one_and_peers_may_be_older(folder):
     results.start("learning", ["--record", "learning-peers"])
     shown(title, ("method", "boosting", "pairs"), ("smoothsynth", "0.5", "0.9"), ("opendp-aim", "0.88", "0.01"))
     results.start("learning", ["--record", "learning"])
-    shown(title, ("method", "boosting", "pairs"), ("smoothsynth", "0.9", "0.02"), ("real rows (not private)", "0.93", "0"))
+    shown(
+        title, ("method", "boosting", "pairs"), ("smoothsynth", "0.9", "0.02"), ("real rows (not private)", "0.93", "0")
+    )
     lines = figures.table().splitlines()
     assert lines[2].endswith("| 0.88 (opendp-aim) | **0.9** | 0.93 |")
     assert lines[3].endswith("| 0.01 (opendp-aim) | 0.02 (behind) | 0 |")
