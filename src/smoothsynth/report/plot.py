@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from smoothsynth.answer.estimate import Estimate
 from smoothsynth.errors import PlanError, meant
 from smoothsynth.report.columns import askable
 from smoothsynth.report.limits import correlations
@@ -146,13 +147,19 @@ def _correlations(release: Release, columns: Sequence[str] | None) -> Figure:
 
 def _answers(release: Release, questions: Sequence[str], *, confidence: float) -> Figure:
     """Draw what the synthetic rows say, and the interval for the private rows."""
-    found = [release.answer(question, confidence=confidence) for question in questions]
+    labels: list[str] = []
+    found: list[Estimate] = []
+    for question in questions:
+        made = release.answer(question, confidence=confidence)
+        groups = {"": made} if isinstance(made, Estimate) else {", ".join(k): v for k, v in made.estimates.items()}
+        labels += [f"{level}: {question}" if level else question for level in groups]
+        found += groups.values()
     figure = Picture(figsize=(7.0, 1.2 + 0.5 * len(found)), layout="constrained")
     axes = figure.add_subplot()
     values, heights = [one.value for one in found], range(len(found))[::-1]
     widths = [[one.value - one.low for one in found], [one.high - one.value for one in found]]
     axes.errorbar(values, list(heights), xerr=widths, fmt="o", capsize=4)
-    axes.set_yticks(list(heights), [_plain(question, 60) for question in questions])
+    axes.set_yticks(list(heights), [_plain(label, 60) for label in labels])
     axes.set_ylim(-0.5, len(found) - 0.5)
     axes.set_xlabel(f"synthetic rows (dot), private rows with {100 * confidence:g} % confidence (line)")
     return figure

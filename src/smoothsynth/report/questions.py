@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.evaluate import exact
 from smoothsynth.answer.language import Apply, Node, Number, parse
 from smoothsynth.errors import SmoothsynthError
@@ -61,6 +62,8 @@ def _answered(release: Release, words: str, expression: str, reach: tuple[float,
         with np.errstate(over="ignore", invalid="ignore"):
             made = release.answer(expression)
     except SmoothsynthError:
+        return None
+    if not isinstance(made, Estimate):
         return None
     question = Question(words, expression, made.value, made.low, made.high, made.confidence, reach)
     return question if np.isfinite([made.value, made.low, made.high]).all() else None
