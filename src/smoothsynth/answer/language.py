@@ -2,7 +2,8 @@
 
 avg(exp(-power((age - 50) / 10, 2)))        avg(visits * cost) / avg(visits)        avg(age >= 50 and age < 60)
 avg(region = 'A')        avg(region in ('A', 'B'))        avg(bmi is null)        avg(income where region = 'A')
-corr(age, income)        median(income where age >= 50)        quantile(cost, 0.9)        avg(visit < '2020-01-31') group by sex
+corr(age, income)        median(income where age >= 50)        quantile(cost, 0.9)        avg(visit < '2020-01-31')
+avg(income) group by sex
 """
 
 from __future__ import annotations

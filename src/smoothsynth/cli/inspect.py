@@ -268,14 +268,15 @@ def report(
     comparison = None
     if with_private is not None:
         from smoothsynth.private.owner import compare
-        from smoothsynth.report.questions import on_columns
+        from smoothsynth.report.questions import on_points
 
         comparison = compare(
             with_private,
             release.schema,
             rows=release.receipt.rows,
-            kernels=[(shape.name, shape.centres, shape.width) for shape in said.shapes],
-            questions=[on_columns(question) for question in said.questions],
+            kernels=[(one.name, one.centres, one.width) for one in said.curves],
+            questions=[on_points(question, release.schema) for question in said.questions],
+            correlation=lambda points: said.correlations.of_rows(release.schema, points),
         )
     _write(output, render(said, comparison), mode=0o644 if comparison is None else 0o600)
     private = "" if comparison is None else " It is NOT FOR RELEASE."

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
     Kernel = tuple[str, Array, float]
-    Question = Callable[[Mapping[str, Array]], float]
+    Question = Callable[[Array], float]
     Flags = NDArray[np.bool_]
     Progress = Callable[[str, int, int | None], None]
 
@@ -71,12 +71,19 @@ class Comparison:
 
 
 def compare(
-    data: object, schema: Schema, *, rows: int, kernels: Sequence[Kernel], questions: Sequence[Question]
+    data: object,
+    schema: Schema,
+    *,
+    rows: int,
+    kernels: Sequence[Kernel],
+    questions: Sequence[Question],
+    correlation: Callable[[Array], Array],
 ) -> Comparison:
     """Compute what the page of a release shows, on the private rows, with values clipped to their bounds.
 
     A kernel is a column of numbers, centres and a width w:  mean exp(-((x - centre)/w)^2),  x scaled so that the bounds
-    are -1 and 1. A question takes these columns in their own units. `rows` is what the receipt says.
+    are -1 and 1, over the rows that have it. A question and the correlation take rows as points of the cube. `rows` is
+    what the receipt says.
     """
     if schema.person is not None:
         raise PlanError(
@@ -89,12 +96,10 @@ def compare(
             f"The release was made from {rows:,} rows; this table has {table.rows:,}. Name the table it was made from."
         )
     points = _unit_rows(table)
-    chosen = {name: points[:, schema.coordinates_of(name).start] for name, _, _ in kernels}
-    columns = {name: np.asarray(schema.columns[name].from_unit(unit), np.float64) for name, unit in chosen.items()}  # type: ignore[union-attr]
     return Comparison(
-        curves=tuple(_curve(columns[name], schema, kernel) for kernel in kernels for name in kernel[:1]),
-        correlation=_correlation(np.stack(list(chosen.values()), axis=1)) if chosen else np.zeros((0, 0)),
-        answers=tuple(float(question(columns)) for question in questions),
+        curves=tuple(_curve(points, schema, kernel) for kernel in kernels),
+        correlation=correlation(points),
+        answers=tuple(float(question(points)) for question in questions),
     )
 
 
@@ -103,18 +108,13 @@ def _unit_rows(table: Table) -> Array:
     return np.concatenate([table.schema.to_unit(batch) for batch in batches])
 
 
-def _curve(values: Array, schema: Schema, kernel: Kernel) -> Array:
+def _curve(points: Array, schema: Schema, kernel: Kernel) -> Array:
     name, centres, width = kernel
-    places = valued.scale_to_unit(values.copy(), *schema.columns[name].bounds)  # type: ignore[union-attr]
+    column, place = schema.columns[name], schema.coordinates_of(name)
+    known = points[points[:, place.stop - 1] < 0.5] if column.nullable else points
+    values = valued.from_unit(known[:, place.start], column)  # type: ignore[arg-type]
+    places = valued.scale_to_unit(values, *column.bounds)  # type: ignore[union-attr]
     return np.array([np.mean(np.exp(-(((places - centre) / width) ** 2))) for centre in centres])
-
-
-def _correlation(points: Array) -> Array:
-    """Return the correlation matrix; a column that does not vary has none, written as 0."""
-    centred = points - points.mean(axis=0)
-    length = np.sqrt((centred**2).sum(axis=0))
-    scaled = centred / np.where(length > 1e-12, length, np.inf)
-    return np.asarray(np.clip(scaled.T @ scaled, -1.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

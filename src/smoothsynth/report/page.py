@@ -32,6 +32,10 @@ from smoothsynth.accounting.charges import exceeding_probability
 from smoothsynth.answer.language import FUNCTIONS
 from smoothsynth.pipeline.readme import citation, title
 from smoothsynth.pipeline.release import as_script_data
+from smoothsynth.report import charts
+from smoothsynth.report.columns import CENTRES, MOST_CURVES, Curve
+from smoothsynth.report.questions import SCORE_HALF_WIDTH
+from smoothsynth.schema import Category
 from smoothsynth.schema.about import read_about
 
 if TYPE_CHECKING:
@@ -39,8 +43,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from smoothsynth.answer.estimate import Estimate
     from smoothsynth.model.contradictions import Contradiction
     from smoothsynth.pipeline.release import Receipt
+    from smoothsynth.report.columns import Levels
     from smoothsynth.report.contents import Contents
     from smoothsynth.report.questions import Question
     from smoothsynth.schema.about import About
@@ -155,6 +161,10 @@ class Comparison(Protocol):
     """Statistics of the private rows: as secret as the rows themselves."""
 
     @property
+    def curves(self) -> Sequence[NDArray[np.float64]]:
+        """Kernel averages of the columns of which curves are drawn."""
+
+    @property
     def answers(self) -> Sequence[float]:
         """The true answers to the typical questions."""
 
@@ -163,7 +173,7 @@ class Comparison(Protocol):
         """The correlations of the private rows."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return `curves` (kernel averages of each column), `correlations` (lower half) and `answers`."""
+        """Return `correlations` (lower half)."""
 
 
 _MOST_LINES = 12
@@ -211,15 +221,21 @@ def texts(contents: Contents, comparison: Comparison | None) -> dict[str, str]:
     owner = comparison is not None
     return {
         **_head(contents, owner=owner),
-        "ask_hidden": "" if contents.shapes else " hidden",
+        "ask_hidden": "" if contents.shapes or contents.stored else " hidden",
         "held_note": escape(_held_note(contents)),
         "warnings": warnings(contents),
         "language": escape(_language()),
         "questions_intro": _questions_intro(contents, owner=owner),
         "questions": _questions(contents.questions, comparison),
         "columns_intro": escape(_columns_intro(contents, owner=owner)),
+        "columns": _columns(contents, comparison),
+        "stored_hidden": "" if contents.stored else " hidden",
+        "stored": "".join(
+            f'<option value="{escape(q.expression)}">{escape(q.words)}</option>' for q in contents.stored
+        ),
+        "shares": charts.shares_chart([charge.share for charge in contents.spending]),
         "pairs_intro": escape(_pairs_intro(contents, owner=owner)),
-        "pairs": _pairs(contents, owner=owner),
+        "pairs": _pairs(contents, comparison),
         "spent_intro": escape(spent_intro(contents)),
         "charges": charges(contents),
         "limits": limits(contents),
@@ -232,7 +248,8 @@ def _language() -> str:
     functions = ", ".join(sorted(FUNCTIONS))
     return (
         f"Numbers, + - * / ** and parentheses; {functions}; comparisons, and, or, not, between, "
-        "case when … then … else … end. A question with jumps is put between two smooth ones and gets a wider interval."
+        "case when … then … else … end; days as '2020-01-31'. A question with jumps is put between two smooth ones and gets "
+        "a wider interval. The command also answers corr, median, quantile, where, is null and group by."
     )
 
 
@@ -268,10 +285,24 @@ def _head(contents: Contents, *, owner: bool) -> dict[str, str]:
             "of smooth functions come out nearly as they would on the private rows, while what anyone can learn about "
             f"{unit} is bounded."
         ),
+        "score": _score(contents),
         "figures": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in figures),
         "promise": escape(receipt.promise()),
         "plain_words": escape(_plain_words(receipt, unit)),
     }
+
+
+def _score(contents: Contents) -> str:
+    """Say how much of what is smooth the release answers narrowly: one figure to compare releases by."""
+    found = contents.score
+    if not found.questions:
+        return ""
+    return (
+        f'<p class="score"><strong>{100.0 * found.narrow / found.questions:.0f} %</strong> of {found.questions:,} smooth '
+        f"questions have a 95 % interval of at most ± {SCORE_HALF_WIDTH:g}. The questions are averages of functions from 0 "
+        "to 1, chosen by one rule for all releases: kernels of one standard deviation at the quartiles of a column, its most "
+        "frequent levels, and products of two of these.</p>"
+    )
 
 
 def _about(about: About) -> str:
@@ -307,11 +338,11 @@ def _held_note(contents: Contents) -> str:
 
 
 def _questions_intro(contents: Contents, *, owner: bool) -> str:
-    percent = f"{100 * contents.questions[0].confidence:g} %" if contents.questions else "95 %"
+    percent = f"{100 * contents.questions[0].answer.confidence:g} %" if contents.questions else "95 %"
     text = (
         f"Each answer is the average over the synthetic rows, with an interval that is meant to hold the answer of the "
-        f"private rows {percent} of the time. The lines span all that the answer could be by the public bounds. Paste an "
-        "expression into the explorer, or give it to "
+        f"private rows {percent} of the time. Lines span what the chart of the column shows; shares run from 0 to 1, "
+        f"correlations from {MINUS}1 to 1. Give an expression to "
     )
     real = " The last columns show the answer of the private rows." if owner else ""
     return f"{escape(text)}<code>smoothsynth answer</code>.{real}"
@@ -319,21 +350,23 @@ def _questions_intro(contents: Contents, *, owner: bool) -> str:
 
 def _questions(asked: Sequence[Question], comparison: Comparison | None) -> str:
     if not asked:
-        return "<p>There is no column of numbers without missing cells to ask about.</p>"
-    heads = ["Question", "Answer", f"{100 * asked[0].confidence:g} % interval" if asked else "Interval", ""]
+        return "<p>There is nothing to ask about.</p>"
+    heads = ["Question", "Answer", f"{100 * asked[0].answer.confidence:g} % interval", ""]
     lines = []
     for k, q in enumerate(asked):
-        half = (q.high - q.low) / 2
+        found = q.answer
+        truth = None if comparison is None else comparison.answers[k]
+        label = f"{shown(found, found.value)} within {interval(found)}"
+        chart = charts.interval_chart((found.value, found.low, found.high), q.reach, label=label, truth=truth)
         cells = [
             f'<th scope="row"><span class="question">{escape(q.words)}</span><code>{escape(q.expression)}</code></th>',
-            f'<td class="number" data-label="Answer">{figure(q.value, half)}</td>',
-            f'<td class="number" data-label="Interval">{figure(q.low, half)} to {figure(q.high, half)}</td>',
-            f'<td class="bar-cell" data-question="{k}"></td>',
+            f'<td class="number" data-label="Answer">{shown(found, found.value)}</td>',
+            f'<td class="number" data-label="Interval">{interval(found)}</td>',
+            f'<td class="bar-cell">{chart}</td>',
         ]
-        if comparison is not None:
-            truth = comparison.answers[k]
-            held = q.low <= truth <= q.high
-            cells.append(f'<td class="number real" data-label="Private rows">{figure(truth, half)}</td>')
+        if truth is not None:
+            held = found.low <= truth <= found.high
+            cells.append(f'<td class="number real" data-label="Private rows">{shown(found, truth)}</td>')
             inside = ("", "inside") if held else (' class="missed"', "outside")
             cells.append('<td{} data-label="In the interval?">{}</td>'.format(*inside))
         lines.append(f"<tr>{''.join(cells)}</tr>")
@@ -343,20 +376,79 @@ def _questions(asked: Sequence[Question], comparison: Comparison | None) -> str:
 
 
 def _columns_intro(contents: Contents, *, owner: bool) -> str:
-    total, shown = len(contents.receipt.schema.names), len(contents.shapes) + len(contents.others)
+    total, shown = len(contents.receipt.schema.names), len(contents.drawn)
     rest = f" {shown:,} of {total:,} columns are shown." if shown < total else ""
+    rest += f" Curves are those of the first {MOST_CURVES} columns." if shown > MOST_CURVES else ""
     real = " Dashed: the private rows." if owner else ""
     return (
         "Bars: the synthetic rows. Line: the same, smoothed by a kernel. Band: where the smoothed curve of the private "
-        f"rows lies, point by point, 95 % of the time.{real} Each axis shows the range of nearly all synthetic rows.{rest}"
+        f"rows lies, point by point, 95 % of the time.{real} Each axis shows the range of nearly all synthetic rows. Of levels "
+        f"the bar is the share of rows with one, and the line on it its 95 % interval.{rest}"
     )
+
+
+def _columns(contents: Contents, comparison: Comparison | None) -> str:
+    """Draw every column."""
+    curves = iter(() if comparison is None else comparison.curves)
+    return "".join(
+        _figure(contents, one, _curve(contents, one, next(curves, None)) if isinstance(one, Curve) else _levels(one))
+        for one in contents.drawn
+    )
+
+
+def _figure(contents: Contents, one: Curve | Levels, chart: str) -> str:
+    column = contents.receipt.schema.columns[one.name]
+    description, words = column.description or "", [_caption(one, getattr(column, "unit", None))]
+    if one.missing is not None:
+        words.append(f"Missing: {100 * one.missing.low:.3g} to {100 * one.missing.high:.3g} %.")
+    said = f"<p>{escape(description)}</p>" if description else ""
+    return (
+        f'<figure><h3>{escape(one.name)}</h3>{said}<div class="chart">{chart}</div>'
+        f"<figcaption>{escape(' '.join(words))}</figcaption></figure>"
+    )
+
+
+def _caption(one: Curve | Levels, unit: str | None) -> str:
+    if not isinstance(one, Curve):
+        return f"{one.hidden:,} more levels." if one.hidden else ""
+    if one.mean is None:
+        return "The mean has no answer."
+    lower, upper = map(one.mean.shown, one.shape.column.bounds)
+    flat = " They are too far apart for a smooth curve." if one.shape.flat else ""
+    return f"Mean {shown(one.mean, one.mean.value)} ({interval(one.mean)}{f' {unit}' if unit else ''}). Bounds {lower} to {upper}.{flat}"
+
+
+def _curve(contents: Contents, one: Curve, real: NDArray[np.float64] | None) -> str:
+    """Draw bars as densities, and kernel averages divided by the area of the kernel."""
+    shape, area = one.shape, one.shape.width * math.sqrt(math.pi)
+    rows = max(1, int(contents.rows.rows * (1.0 - (0.0 if one.missing is None else one.missing.value))))
+    bars = shape.counts / (rows * (shape.high - shape.low) / len(shape.counts))
+    curve = np.stack([shape.in_units(shape.centres), one.values / area, one.lows / area, one.highs / area])
+    label = f"Distribution of {shape.name}: synthetic rows and 95 % band at {CENTRES} places"
+    real = None if real is None else real / area
+    return charts.column_chart(shape.in_units(shape.edges), bars, curve, kind=shape.column.kind, label=label, real=real)
+
+
+def _levels(one: Levels) -> str:
+    found = [(text, share.value, share.low, share.high) for text, share in one.shares.items()]
+    return charts.levels_chart(found, label=f"Shares of the levels of {one.name}")
+
+
+def shown(found: Estimate, value: float) -> str:
+    """Write a figure to two digits of the half width of an estimate, or as a day."""
+    return figure(value, found.half_width) if found.scale == "number" else found.shown(value)
+
+
+def interval(found: Estimate) -> str:
+    """Write the ends of an interval."""
+    return f"{shown(found, found.low)} to {shown(found, found.high)}"
 
 
 def _pairs_intro(contents: Contents, *, owner: bool) -> str:
     found = contents.correlations
     upper = np.triu_indices(len(found.values), 1)
     if not len(upper[0]):
-        return "There are no two columns of numbers here."
+        return "There are no two columns here."
     if not found.measured[upper].any():
         return (
             "No pair of columns was measured in this release, so every cell of the matrix is grey: the scatter shows how "
@@ -366,16 +458,17 @@ def _pairs_intro(contents: Contents, *, owner: bool) -> str:
     real = " Above the diagonal: the private rows." if owner else ""
     return (
         f"The matrix shows the correlations of the synthetic rows; {grey:,} of {len(upper[0]):,} pairs do not stand above "
-        f"the noise with 95 % confidence and are grey. Choose a cell, or two columns, to see the rows.{real}"
+        f"the noise with 95 % confidence and are grey. Of a category the level counts that goes most with the other column. "
+        f"Choose a cell, or two columns, to see the rows.{real}"
     )
 
 
-def _pairs(contents: Contents, *, owner: bool) -> str:
-    if len(contents.shapes) < 2:
+def _pairs(contents: Contents, comparison: Comparison | None) -> str:
+    if len(contents.drawn) < 2:
         return ""
     found = contents.correlations
     shown = found.strongest(6)
-    names = [shape.name for shape in contents.shapes]
+    names = [one.name for one in contents.drawn]
     visible = [pair for pair in shown if found.visible[pair]]
     buttons = "".join(
         f'<li><button type="button" data-pair="{i} {j}">{escape(names[i])} {TIMES} {escape(names[j])} '
@@ -390,14 +483,18 @@ def _pairs(contents: Contents, *, owner: bool) -> str:
         f"{word}</li>"
         for kind, word in keys
     )
-    halves = " Below the diagonal: synthetic rows; above it: private rows." if owner else ""
+    halves = "" if comparison is None else " Below the diagonal: synthetic rows; above it: private rows."
+    upper = np.triu(np.ones_like(found.visible), 1) & (comparison is not None)
+    values = found.values if comparison is None else np.where(upper, comparison.correlation, found.values)
+    matrix = charts.matrix_chart(values, found.visible | upper, names, label="Correlation matrix")
+    options = "".join(f'<option value="{k}">{escape(name)}</option>' for k, name in enumerate(names))
     return (
         f'<div class="pair-layout"><div><h3>Rows of a pair</h3><div class="pair-choice">'
-        f'<div><label for="pair-x">Across</label><select id="pair-x" data-chosen="{i}"></select></div>'
-        f'<div><label for="pair-y">Up</label><select id="pair-y" data-chosen="{j}"></select></div></div>{strongest}'
-        '<canvas id="scatter" role="img" aria-label="Scatter of the synthetic rows"></canvas>'
+        f'<div><label for="pair-x">Across</label><select id="pair-x" data-chosen="{i}">{options}</select></div>'
+        f'<div><label for="pair-y">Up</label><select id="pair-y" data-chosen="{j}">{options}</select></div></div>{strongest}'
+        f'<div id="scatter" class="chart">{charts.scatter_chart(contents.axes[i], contents.axes[j])}</div>'
         '<p class="caption" id="pair-caption"></p></div>'
-        '<div><h3>Correlations</h3><canvas id="matrix" role="img" aria-label="Correlation matrix"></canvas>'
+        f'<div><h3>Correlations</h3><div class="matrix" tabindex="0" role="group" aria-label="Correlations">{matrix}</div>'
         f'<ul class="legend">{legend}</ul><p class="caption" id="matrix-caption">Point at a cell to read it.{halves}</p>'
         "</div></div>"
     )
@@ -439,15 +536,28 @@ def render(contents: Contents, comparison: Comparison | None = None) -> str:
 def _data(contents: Contents, comparison: Comparison | None) -> dict[str, Any]:
     return {
         "columns": [shape.as_dict() for shape in contents.shapes],
-        "others": [column.as_dict() for column in contents.others],
+        "axes": [axis.as_dict() for axis in contents.axes],
+        "levels": _level_names(contents),
         "rows": contents.rows.as_dict(),
         "correlations": _half(contents.correlations.values),
         "noise": [None if value == float("inf") else value for value in _half(contents.correlations.noise)],
-        "questions": [question.as_dict() for question in contents.questions],
-        "shares": [charge.share for charge in contents.spending],
+        "stored": [{"expression": q.expression, **q.answer.as_dict()} for q in contents.stored],
         "answering": dict(contents.answering),
         "private": None if comparison is None else comparison.as_dict(),
     }
+
+
+def _level_names(contents: Contents) -> list[list[str | None]]:
+    """Return, for each column beside each other one, the level that its correlation is about."""
+    schema = contents.receipt.schema
+    if not any(isinstance(column, Category) for column in schema.columns.values()):
+        return []
+    names = []
+    for line in contents.correlations.levels:
+        owner = schema.columns[schema.owners[line[0]][0]]
+        start = schema.coordinates_of(schema.owners[line[0]][0]).start
+        names.append([owner.cube.texts[c - start] if isinstance(owner, Category) else None for c in line.tolist()])
+    return names
 
 
 def _half(matrix: Any) -> list[float]:

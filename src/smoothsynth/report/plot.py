@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.errors import PlanError, meant
-from smoothsynth.report.columns import askable
 from smoothsynth.report.limits import correlations
 from smoothsynth.schema import Boolean, Category, unknown_column
 
@@ -55,14 +54,12 @@ def plot(
     return _answers(release, questions, confidence=confidence)
 
 
-def _chosen(release: Release, columns: Sequence[str] | None, known: Sequence[str], most: int) -> list[str]:
-    """Return the columns to draw: those that are named, or the first ones that can be drawn."""
-    names = list(known if columns is None else [columns] if isinstance(columns, str) else columns)
+def _chosen(release: Release, columns: Sequence[str] | None, most: int) -> list[str]:
+    """Return the columns to draw: those that are named, or the first ones."""
+    names = list(release.schema.names if columns is None else [columns] if isinstance(columns, str) else columns)
     for name in names:
         if name not in release.schema.columns:
             raise PlanError(unknown_column(str(name), release.schema.names))
-        if name not in known:
-            raise PlanError(f"{name!r} has levels, days or missing values, so it has no correlation. Leave it out.")
     if columns is not None and len(names) > most:
         raise PlanError(f"At most {most} columns are drawn at once; {len(names)} are named. Name fewer.")
     if not names:
@@ -71,7 +68,7 @@ def _chosen(release: Release, columns: Sequence[str] | None, known: Sequence[str
 
 
 def _columns(release: Release, columns: Sequence[str] | None) -> Figure:
-    names = _chosen(release, columns, release.schema.names, MOST_COLUMNS)
+    names = _chosen(release, columns, MOST_COLUMNS)
     wide = min(3, len(names))
     tall = math.ceil(len(names) / wide)
     figure = Picture(figsize=(4.0 * wide, 2.6 * tall), layout="constrained")
@@ -101,7 +98,7 @@ def _shares(cells: Any, rows: int) -> tuple[list[str], list[float]]:
 
 
 def _pairs(release: Release, columns: Sequence[str] | None) -> Figure:
-    names = _chosen(release, columns, release.schema.names, MOST_IN_PAIRS)
+    names = _chosen(release, columns, MOST_IN_PAIRS)
     points = [_coded(release, name) for name in names]
     figure = Picture(figsize=(2.2 * len(names),) * 2, layout="constrained")
     for place, axes in enumerate(np.ravel(figure.subplots(len(names), len(names), squeeze=False))):
@@ -126,10 +123,9 @@ def _coded(release: Release, name: str) -> NDArray[Any]:
 
 
 def _correlations(release: Release, columns: Sequence[str] | None) -> Figure:
-    """Draw correlations of columns of numbers; those that do not stand above their noise are in brackets."""
-    places = dict(askable(release.schema))
-    names = _chosen(release, columns, list(places), MOST_CORRELATED)
-    found = correlations(release, [places[name] for name in names])
+    """Draw correlations of columns, of categories the strongest level; those below their noise are in brackets."""
+    names = _chosen(release, columns, MOST_CORRELATED)
+    found = correlations(release, names)
     size = max(4.0, 0.55 * len(names) + 2.0)
     figure = Picture(figsize=(size + 1.0, size), layout="constrained")
     axes = figure.add_subplot()
