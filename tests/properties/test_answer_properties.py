@@ -63,8 +63,8 @@ def test_any_text_is_a_tree_or_a_sentence(text):
 
 pieces = st.sampled_from(
     ["avg(", "(", ")", "a", '"b c"', "1.5", "+", "-", "*", "/", "**", "<", ">=", "and", "or", "not", "between", "case",
-     "when", "then", "else", "end", ",", "exp(", "power(", " ", "corr(", "median(", "quantile(", "0.5", "where", "group", "by",
-     "is", "null", "in", "'2020-01-31'", "'f'", "select", "sum("]
+     "when", "then", "else", "end", ",", "exp(", "power(", " ", "corr(", "median(", "quantile(", "0.5", "where", "group",
+     "by", "is", "null", "in", "'2020-01-31'", "'f'", "select", "sum("]
 )  # fmt: skip
 
 

@@ -222,7 +222,7 @@ def _number(value: float) -> str:
 
 def _axis(
     x: Callable[..., Any],
-    marks: Iterable[tuple[float, str]],
+    places: Iterable[tuple[float, str]],
     *,
     y: float,
     high: float,
@@ -230,7 +230,7 @@ def _axis(
     size: int = 11,
 ) -> str:
     parts = [f'<line class="axis" x1="{low:g}" x2="{high:g}" y1="{y:g}" y2="{y:g}"/>']
-    for at, text in marks:
+    for at, text in places:
         place = float(x(at))
         parts.append(f'<line class="axis" x1="{_short(place)}" x2="{_short(place)}" y1="{y:g}" y2="{y + 4:g}"/>')
         near, where = ("start", low) if place < low + 14 else ("end", high) if place > high - 14 else ("middle", place)
