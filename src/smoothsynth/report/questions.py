@@ -41,7 +41,7 @@ _SHARE = (0.0, 1.0)
 # Words of the language that a column may be called too.
 _RESERVED = ("and", "or", "not", "between", "case", "when", "then", "else", "end")
 # Questions whose answers the page holds ready.
-_MOST_STORED = 48
+_MOST_STORED = 32
 # The score: so many columns and pairs of them, and the half width that counts as narrow.
 _MOST_SINGLE, _MOST_PAIRS, SCORE_HALF_WIDTH = 10, 15, 0.02
 
