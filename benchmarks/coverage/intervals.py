@@ -5,11 +5,12 @@
 
 Smooth questions on one to three columns: Gaussian kernels of width 0.25, 0.5 and 1 of the unit cube's half side, tanh
 ridges, polynomials of degree up to 3. A release is asked a tenth of them, each question two releases (all of them with
---all). Counts in rectangles and correlations are listed on lines of their own. The constants of answer/model_interval.py were
+--all). Counts in rectangles, correlations, quantiles, and means, correlations and medians of the rows in which another column
+is above a quantile are listed on lines of their own. The constants of answer/model_interval.py were
 chosen on the four data sets and with `mixture`, `gaussian`, `steps` and `ring` in sight; `skewed` was not looked at.
 `mixed` is the table of accuracy/mixed.py: shares of levels and of missing values, functions of a column with missing
-values, group means, shares of two levels together, and functions of a category with one or two numbers; no constant was
-changed for it. `adult` is a part of that table: shares of one level and of two together, most of them rare.
+values, group means and medians, shares of two levels together, and functions of a category with one or two numbers; no
+constant was changed for it. `adult` is a part of that table: shares of one level and of two together, most of them rare.
 
 Questions to one release share its noise and fail together: the standard error is that of a mean over releases, and the last
 column is the lowest coverage of one release.
@@ -29,9 +30,10 @@ from rich.table import Table
 import smoothsynth as ss
 from benchmarks.accuracy.mixed import CATEGORIES, NUMBERS, SCHEMA, people
 from benchmarks.results import Console
-from smoothsynth.answer.answer import Query, between
+from smoothsynth.answer.envelopes import between
 from smoothsynth.answer.evaluate import exact
 from smoothsynth.answer.language import parse
+from smoothsynth.answer.query import Query
 from smoothsynth.paper.reproduction import available, data_folder
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ MIXED, MIXED_ROWS = "mixed", 5_000
 ADULT, ADULT_ROWS = "adult", 8_000
 BUDGETS = ((1.0, 1e-10), (1.0, 0.0), (4.0, 1e-6))
 WIDTHS = (0.25, 0.5, 1.0)
-COUNTS, CORRELATIONS = 12, 8
+COUNTS, CORRELATIONS, QUANTILES = 12, 8, 6
 # A release is asked one in so many of the questions.
 SHARE = 10
 
@@ -183,6 +185,31 @@ def ask_correlation(
     return Asking("correlation", truth, release.correlation(a, b, confidence=confidence))
 
 
+def ask_quantile(release: ss.Release, private: Private, rng: np.random.Generator, confidence: float) -> Asking:
+    """Ask for a quantile between the first and the last tenth of a column."""
+    name, q = str(rng.choice(private.schema.names)), float(rng.uniform(0.1, 0.9))
+    estimate = release.answer(f'quantile("{name}", {q!r})', confidence=confidence)
+    return Asking("quantile", float(np.quantile(private.columns[name], q)), estimate)
+
+
+def ask_where(
+    release: ss.Release, private: Private, rng: np.random.Generator, confidence: float, *, of: str
+) -> Asking | None:
+    """Ask for a mean, a correlation or a median of the rows in which another column is above a quantile."""
+    a, b, c = (str(name) for name in rng.choice(private.schema.names, size=3, replace=False))
+    above = float(np.quantile(release.table[c].to_numpy(), rng.uniform(0.1, 0.7)))
+    written = {"avg": f'"{a}"', "corr": f'"{a}", "{b}"', "median": f'"{a}"'}[of]
+    inside = private.columns[c] > float(f"{above:.9g}")
+    truths = {"avg": np.mean, "median": np.median, "corr": lambda x: np.corrcoef(x, private.columns[b][inside])[0, 1]}
+    try:
+        text = f'{of}({written} where "{c}" > {_plain(above)})'
+        return Asking(
+            f"{of} where", float(truths[of](private.columns[a][inside])), release.answer(text, confidence=confidence)
+        )
+    except ss.PlanError:
+        return None
+
+
 def ask_share(release: ss.Release, private: Private, rng: np.random.Generator, confidence: float) -> Asking:
     """Ask for the share of some levels, of true, or of missing values."""
     name = str(rng.choice(["region", "education", "sex", "smoker", "bmi"]))
@@ -237,6 +264,19 @@ def ask_group(release: ss.Release, private: Private, rng: np.random.Generator, c
     return Asking("group mean", float(np.mean(values[inside])), estimate)
 
 
+def ask_group_median(
+    release: ss.Release, private: Private, rng: np.random.Generator, confidence: float
+) -> Asking | None:
+    """Ask for the median of a number in a group, if there are synthetic rows of it."""
+    name, number = str(rng.choice(list(CATEGORIES))), str(rng.choice(list(NUMBERS)))
+    groups = release.answer(f"median({number}) group by {name}", confidence=confidence)
+    level = CATEGORIES[name][int(rng.integers(len(CATEGORIES[name])))]
+    if (level,) not in groups.estimates:
+        return None
+    inside = (private.columns[name] == level) & ~np.isnan(private.columns[number])
+    return Asking("group median", float(np.median(private.columns[number][inside])), groups[level])
+
+
 def ask_missing(release: ss.Release, private: Private, rng: np.random.Generator, confidence: float) -> Asking:
     """Ask for the mean of a smooth function of a column where it has a value."""
     shape = (_kernel, _ridge, _polynomial)[int(rng.integers(0, 3))](1, rng)
@@ -273,7 +313,7 @@ def _in_cube(table: Mapping[str, Points], names: Sequence[str]) -> Points:
     return np.stack(columns, axis=1)
 
 
-OF_MIXED = (ask_share, ask_group, ask_missing, ask_several, ask_two_levels)
+OF_MIXED = (ask_share, ask_group, ask_missing, ask_several, ask_two_levels, ask_group_median)
 OF_TABLES = {MIXED: OF_MIXED, ADULT: (ask_level, ask_two_levels)}
 
 
@@ -310,6 +350,10 @@ def _ask_all(
         yield ask_count(release, private, rng, confidence)
     for _ in range(min(few, CORRELATIONS)):
         yield ask_correlation(release, private, rng, confidence)
+    for _ in range(min(few, QUANTILES)):
+        yield ask_quantile(release, private, rng, confidence)
+        for of in ("avg", "corr", "median"):
+            yield ask_where(release, private, rng, confidence, of=of)
 
 
 def _numbered(private: Private, number: int) -> np.random.Generator:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from smoothsynth._runtime import VERSION as __version__
     from smoothsynth.accounting.charges import Budget, Charge
     from smoothsynth.adapters.scikit_learn import Synthesizer as Synthesizer
-    from smoothsynth.answer.estimate import Estimate
+    from smoothsynth.answer.estimate import Estimate, Groups
     from smoothsynth.errors import (
         BudgetError,
         DataError,
@@ -55,6 +55,7 @@ __all__ = [
     "EngineError",
     "Estimate",
     "FederatedError",
+    "Groups",
     "Integer",
     "LedgerError",
     "Number",
@@ -87,7 +88,7 @@ __all__ = [
 _PLACES = {
     "accounting.charges": ("Budget", "Charge"),
     "adapters.scikit_learn": ("Synthesizer",),
-    "answer.estimate": ("Estimate",),
+    "answer.estimate": ("Estimate", "Groups"),
     "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "paper.theory": ("theory",),
     "pipeline.attack": ("AttackReport", "attack"),

@@ -67,9 +67,8 @@ class Visit:
         return float(self.page.evaluate(read, "value")["exact"]), float(interval["low"]), float(interval["high"])
 
     def drawn(self):
-        """Wait until every column is drawn."""
-        captions = "[...document.querySelectorAll('#shapes figcaption')]"
-        self.until(f"() => {captions}.every(caption => caption.textContent !== '…')")
+        """Wait until the explorer has drawn its first answer, or there is none to draw."""
+        self.until("() => document.querySelector('#curve svg') || !document.getElementById('column-0')")
         return self
 
 

@@ -96,15 +96,40 @@ def test_levels_and_missing_values_are_left_to_the_library_in_words(visit, tmp_p
 
     rng = np.random.default_rng(5)
     schema = ss.Schema(
-        {"age": ss.Number(0, 120), "sex": ss.Category(["f", "m"]), "bmi": ss.Number(10, 60, nullable=True)}
+        {
+            "age": ss.Number(0, 120),
+            "sex": ss.Category(["f", "m"]),
+            "bmi": ss.Number(10, 60, nullable=True),
+            "day": ss.Date("2000-01-01", "2030-01-01"),
+        }
     )
     bmi = np.where(rng.random(800) < 0.2, np.nan, rng.normal(25, 4, 800))
-    table = pd.DataFrame({"age": rng.normal(50, 15, 800), "sex": rng.choice(["f", "m"], 800), "bmi": bmi})
+    day = pd.to_datetime("2015-01-01") + pd.to_timedelta(rng.integers(0, 2000, 800), "D")
+    table = pd.DataFrame({"age": rng.normal(50, 15, 800), "sex": rng.choice(["f", "m"], 800), "bmi": bmi, "day": day})
     release = ss.release(table, schema=schema, epsilon=4.0, delta=1e-6, seed=1)
     release.write(tmp_path / "out")
     opened = visit(tmp_path / "out" / "report.html")
-    for expression in ("avg(sex = 'f')", "avg(bmi is null)", "avg(bmi)", "avg(age where sex = 'f')"):
-        assert release.answer(expression).half_width > 0.0
+    listed = ("avg(sex = 'f')", "avg(bmi is null)", "avg(bmi)", "avg(age where sex = 'f')", "avg(day where sex = 'm')")
+    dated = ("avg(day)", "avg(day < '2017-06-30')", "avg(exp(-power((day - '2018-01-31') / 1500, 2)))")
+    for expression in (*listed, *dated):
+        expected = release.answer(expression)
+        found = opened.ask(expression)
+        assert found == pytest.approx((expected.value, expected.low, expected.high), rel=1e-6), expression
+    opened.page.select_option("#stored", label="Mean of age where sex = m")
+    opened.until("() => document.getElementById('asked').textContent.includes(\"sex = 'm'\")")
+    assert opened.answer()[0] == pytest.approx(release.answer("avg(age where sex = 'm')").value)
+    opened.page.select_option("#column-0", label="day")
+    opened.until("() => document.getElementById('asked').textContent.includes('day')")
+    expected = release.answer(opened.page.input_value("#expression"))
+    assert opened.answer() == pytest.approx((expected.value, expected.low, expected.high), rel=1e-6)
+    for expression in (
+        "avg(sex <> 'f')",
+        "avg(bmi is not null)",
+        "median(age)",
+        "avg(age) group by sex",
+        "avg(bmi * age)",
+    ):
+        release.answer(expression)
         opened.page.evaluate("document.getElementById('expression').removeAttribute('aria-invalid')")
         opened.page.fill("#expression", expression)
         opened.until("() => document.getElementById('expression').getAttribute('aria-invalid') === 'true'")

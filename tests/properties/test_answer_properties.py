@@ -1,12 +1,15 @@
 """Whatever is typed, a question is a tree or one sentence; whatever is asked, envelopes lie around it."""
 
 import numpy as np
-from hypothesis import given
+import pandas as pd
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import smoothsynth as ss
 from smoothsynth.answer.evaluate import bounds, exact, scales_of
 from smoothsynth.answer.language import Apply, Column, Number, parse, walk
-from smoothsynth.errors import PlanError
+from smoothsynth.errors import PlanError, SmoothsynthError
 
 TABLE = {"a": np.linspace(-2, 3, 23), "b": np.cos(np.arange(23.0))}
 
@@ -60,14 +63,70 @@ def test_any_text_is_a_tree_or_a_sentence(text):
 
 pieces = st.sampled_from(
     ["avg(", "(", ")", "a", '"b c"', "1.5", "+", "-", "*", "/", "**", "<", ">=", "and", "or", "not", "between", "case",
-     "when", "then", "else", "end", ",", "exp(", "power(", " "]
+     "when", "then", "else", "end", ",", "exp(", "power(", " ", "corr(", "median(", "quantile(", "0.5", "where", "group",
+     "by", "is", "null", "in", "'2020-01-31'", "'f'", "select", "sum("]
 )  # fmt: skip
 
 
 @given(st.lists(pieces, max_size=25).map(" ".join))
 def test_any_row_of_words_is_a_tree_or_a_sentence(text):
     found = tree_or_sentence(text)
-    assert not isinstance(found, str) or len(found) < 300
+    assert not isinstance(found, str) or len(found) < 600
+
+
+@pytest.fixture(scope="module")
+def release():
+    rng = np.random.default_rng(3)
+    schema = ss.Schema(
+        {
+            "a": ss.Number(-2, 3),
+            "b c": ss.Integer(0, 9, nullable=True),
+            "sex": ss.Category(["f", "m"], nullable=True),
+            "day": ss.Date("2020-01-01", "2020-12-31"),
+            "ill": ss.Boolean(),
+        }
+    )
+    table = pd.DataFrame(
+        {
+            "a": rng.normal(0, 1, 400),
+            "b c": rng.integers(0, 10, 400),
+            "sex": rng.choice(["f", "m"], 400),
+            "day": pd.to_datetime("2020-03-01") + pd.to_timedelta(rng.integers(0, 200, 400), "D"),
+            "ill": rng.random(400) < 0.3,
+        }
+    )
+    return ss.release(table, schema=schema, epsilon=2.0, delta=1e-6, seed=1)
+
+
+columns = st.sampled_from(["a", '"b c"', "sex", "day", "ill", "nobody"])
+terms = st.one_of(
+    columns, st.sampled_from(["1", "a * a", "a > 0", "sex = 'f'", "exp(a)", "'2020-05-01'", "day - '2020-05-01'"])
+)
+tests = st.tuples(columns, st.sampled_from([" > 0", " = 'f'", " is null", " < '2020-05-01'", " in ('m', 1)", ""])).map(
+    "".join
+)
+where = st.one_of(st.just(""), tests.map(" where {}".format))
+aggregates = st.one_of(
+    st.tuples(st.just("avg"), terms, st.just(""), where),
+    st.tuples(st.just("corr"), terms, terms.map(", {}".format), where),
+    st.tuples(st.just("quantile"), terms, st.sampled_from([", 0.5", ", 0.99", ", 0", ", a"]), where),
+).map(lambda parts: f"{parts[0]}({parts[1]}{parts[2]}{parts[3]})")
+questions = st.tuples(
+    aggregates,
+    st.one_of(st.just(""), aggregates.map(" / {}".format)),
+    st.one_of(st.just(""), columns.map(" group by {}".format)),
+).map("".join)
+
+
+@settings(max_examples=25, deadline=None)
+@given(questions)
+def test_any_question_has_an_estimate_or_a_sentence(release, text):
+    try:
+        found = release.answer(text)
+    except SmoothsynthError:
+        return
+    for one in [found] if isinstance(found, ss.Estimate) else found:
+        assert one.low <= one.value <= one.high
 
 
 @given(values)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.answer.answer import Query
+from smoothsynth.answer.query import Query
 from smoothsynth.answer.worst_case_interval import worst_case
 
 # The benchmarks are not installed: they are found from the root of the repository, however pytest is started.

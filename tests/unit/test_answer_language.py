@@ -5,7 +5,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.answer.evaluate import bounds, exact, has_jumps, scales_of, smooth_step
-from smoothsynth.answer.language import Apply, Column, Number, Text, averages_of, columns_of, parse
+from smoothsynth.answer.language import Apply, Column, Number, Text, aggregates_of, columns_of, parse
 
 TABLE = {"a": np.linspace(-2, 3, 41), "b": np.linspace(4, 1, 41), "odd name": np.linspace(0, 1, 41)}
 A, B, ODD = TABLE["a"], TABLE["b"], TABLE["odd name"]
@@ -55,7 +55,7 @@ def test_meaning(text, wanted):
         ("avg(", "the question ends"),
         ("avg(age))", "character 9"),
         ("avg(age", "'\\)' must stand"),
-        ("age age", "an operator or the end"),
+        ("age age", "an operator, group by or the end"),
         ("1 + * 2", "character 5"),
         ("foo(3)", "no function 'foo'"),
         ("expp(3)", "Did you mean 'exp'"),
@@ -74,10 +74,10 @@ def test_meaning(text, wanted):
         ("__import__('os')", "no function|means nothing"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_one_sentence(text, words):
+def test_what_cannot_be_read_is_said_and_shown(text, words):
     with pytest.raises(ss.PlanError, match=words) as caught:
         parse(text)
-    assert len(str(caught.value)) < 400
+    assert len(str(caught.value)) < 600
 
 
 def test_levels_and_missing_values():
@@ -104,7 +104,7 @@ def test_half_phrases_are_refused(text):
 def test_quoted_names():
     assert parse('"say ""hi"""') == Column('say "hi"')
     assert columns_of(parse("avg(b * a) / avg(b)")) == ("b", "a")
-    assert averages_of(parse("avg(b) / avg(b) + mean(a)")) == (
+    assert aggregates_of(parse("avg(b) / avg(b) + mean(a)")) == (
         Apply("avg", (Column("b"),)),
         Apply("avg", (Column("a"),)),
     )

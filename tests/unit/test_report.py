@@ -14,10 +14,11 @@ import smoothsynth as ss
 from smoothsynth import report
 from smoothsynth.cli.main import app
 from smoothsynth.report.browser_data import embed
-from smoothsynth.report.columns import shapes
+from smoothsynth.report.columns import drawn, shapes
 from smoothsynth.report.contents import contents, file_hashes, spending
 from smoothsynth.report.limits import correlations
 from smoothsynth.report.page import render
+from smoothsynth.report.questions import score
 
 
 def run(*arguments):
@@ -102,7 +103,7 @@ def test_pairs_that_were_not_measured_are_not_visible(rows):
     means = ss.release(
         rows, schema=SCHEMA, epsilon=1.0, seed=7, method=ss.methods.Paper(candidates="hypercube", features=3)
     )
-    found = correlations(means, range(3))
+    found = correlations(means, SCHEMA.names)
     off = ~np.eye(3, dtype=bool)
     assert not found.measured[off].any()
     assert not found.visible[off].any()
@@ -137,7 +138,7 @@ def test_the_noise_of_a_correlation_is_that_of_many_releases(rows):
         r = next(k for k, f in enumerate(scores.features) if f.terms == (((0, 1), (1, 1)),))
         seen = scores.measurement.transformation.of(release.unit_rows()).std(axis=0)
         values.append((scores.values[r] - scores.of(scores_rows(rows))[r]) / (seen[0] * seen[1]))
-        noise.append(correlations(release, range(3)).noise[0, 1])
+        noise.append(correlations(release, SCHEMA.names).noise[0, 1])
     assert np.std(values) == pytest.approx(np.mean(noise), rel=0.4)
 
 
@@ -146,7 +147,7 @@ def scores_rows(rows):
 
 
 def test_a_strong_correlation_is_visible_and_first(gaussian):
-    found = correlations(gaussian, range(3))
+    found = correlations(gaussian, SCHEMA.names)
     assert found.visible[0, 1]
     assert found.strongest(1) == [(0, 1)]
     np.testing.assert_allclose(found.values, np.corrcoef(gaussian.unit_rows().T), atol=1e-12)
@@ -279,14 +280,33 @@ def test_columns_of_every_kind(tmp_path):
     )
     release = ss.release(rows, schema=schema, epsilon=4.0, delta=1e-6, seed=1)
     said = contents(release, {})
-    assert [shape.name for shape in said.shapes] == ["income", "smoker"]
-    plain = {column.name: column for column in said.others}
-    assert set(plain) == {"sex", "admitted", "weight", "stage"}
-    assert sum(plain["sex"].shares) == pytest.approx(1.0)
-    assert all(noise > 0 for noise in plain["sex"].noise)
-    assert (plain["admitted"].labels[0], plain["admitted"].labels[-1]) == ("2020-01-01", "2021-12-31")
-    assert plain["weight"].missing == pytest.approx(1 / 9, abs=0.05)
-    release.write(tmp_path / "out")
+    assert [shape.name for shape in said.shapes] == ["income", "smoker", "admitted"]
+    seen = {column.name: column for column in said.drawn}
+    assert list(seen) == list(schema.names)
+    assert sum(one.value for one in seen["sex"].shares.values()) == pytest.approx(1.0)
+    assert all(one.half_width > 0 for one in seen["sex"].shares.values())
+    assert seen["admitted"].mean.scale == "date"
+    assert seen["weight"].missing.value == pytest.approx(1 / 9, abs=0.05)
+    assert said.correlations.values.shape == (6, 6)
+    asked = " ".join(question.expression for question in said.questions)
+    for words in (
+        "avg(sex = '",
+        "avg(smoker",
+        "weight is null",
+        "admitted < '202",
+        "where sex = '",
+        "median(income)",
+    ):
+        assert words in asked
+    stored = {question.expression: question.answer for question in said.stored}
+    assert stored["avg(weight)"].value == pytest.approx(70.0, abs=2.0)
+    assert stored["avg(income where sex = 'male')"] == release.answer("avg(income where sex = 'male')")
+    page = release.write(tmp_path / "out") / "report.html"
+    text = page.read_text(encoding="utf-8").split('<script type="application/json"')[0]
+    # Every chart stands in the page before any script runs.
+    assert text.count("<figure>") == text.count("<figcaption>") == 6
+    assert text.count("<svg") == 6 + len(said.questions) + 3 + 3
+    assert "<canvas" not in text
     from pyarrow import parquet
 
     parquet.write_table(rows, tmp_path / "rows.parquet")
@@ -311,12 +331,46 @@ def test_columns_of_every_kind(tmp_path):
     assert "How the private cells" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
+def test_an_axis_spans_the_rows_and_not_the_bounds():
+    rng = np.random.default_rng(4)
+    schema = ss.Schema({"bmi": ss.Number(0, 1000), "day": ss.Date("1900-01-01", "2100-01-01")})
+    days = np.datetime64("2020-01-01") + rng.integers(0, 900, 900)
+    rows = pa.table({"bmi": rng.normal(25, 4, 900), "day": days})
+    bmi, day = contents(ss.release(rows, schema=schema, epsilon=20.0, delta=1e-6, seed=1), {}).drawn
+    assert bmi.shape.ends[1] < 300.0
+    assert day.shape.ends[1] - day.shape.ends[0] < 25_000
+
+
+def test_the_score_counts_narrow_intervals(rows, gaussian):
+    found = contents(gaussian, {})
+    assert found.score.questions == 3 * 3 + 3
+    text = f"<strong>{100 * found.score.narrow / 12:.0f} %</strong> of 12 smooth questions"
+    assert text in render(found)
+    scarce = ss.release(rows.slice(0, 300), schema=SCHEMA, epsilon=0.01, seed=7)
+    assert score(scarce, drawn(scarce, 3)).narrow < found.score.narrow <= 12
+
+
+def test_columns_that_are_always_missing_are_drawn():
+    schema = ss.Schema(
+        {
+            "age": ss.Number(0, 9, nullable=True),
+            "sex": ss.Category(["f", "m"], nullable=True),
+            "day": ss.Date("2020-01-01", "2020-12-31", nullable=True),
+        }
+    )
+    rows = pa.table(
+        {"age": pa.nulls(400, pa.float64()), "sex": pa.nulls(400, pa.string()), "day": pa.nulls(400, pa.date32())}
+    )
+    page = render(contents(ss.release(rows, schema=schema, epsilon=100.0, delta=1e-6, seed=1), {}))
+    assert page.count("<figcaption>") == 3
+
+
 def test_without_a_column_of_numbers_there_is_still_a_page():
     schema = ss.Schema({"sex": ss.Category(["female", "male"]), "site": ss.Category(["a", "b", "c"])})
     rows = pa.table({"sex": ["female", "male"] * 100, "site": ["a", "b", "c", "a"] * 50})
     page = render(contents(ss.release(rows, schema=schema, epsilon=2.0, seed=1), {}))
-    assert '<section id="ask" aria-labelledby="ask-title" hidden>' in page
-    assert "There is no column of numbers" in page
+    assert '<section id="ask" aria-labelledby="ask-title">' in page
+    assert "avg(site = &#x27;a&#x27;)" in page
 
 
 def test_a_release_is_not_lost_for_its_page(pure, tmp_path, monkeypatch):

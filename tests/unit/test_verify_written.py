@@ -346,7 +346,8 @@ PAGES = {
     "a second element of data": lambda t: t.replace(
         "</body>", '<script type="application/json" id="release-data">1</script></body>'),
     "a name": lambda t: t.replace('"name":"age"', '"name":"years"'),
-    "a count": lambda t: re.sub(r'"counts":\[(\d+)', lambda m: f'"counts":[{int(m[1]) + 1}', t, count=1),
+    "a chart": lambda t: t.replace('<path class="bars" d="M2 ', '<path class="bars" d="M3 ', 1),
+    "the score": lambda t: re.sub(r"<strong>(\d+) %", lambda m: f"<strong>{int(m[1]) + 1} %", t, count=1),
     "a key of the data": lambda t: t.replace('{"columns"', f'{{"note":"{CARRIED}","columns"', 1),
     "a very large page": lambda t: t + " " * 10_000_000,
 }  # fmt: skip

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.answer.columns import settle
-from smoothsynth.answer.estimate import Estimate
-from smoothsynth.answer.evaluate import LARGEST, TRUTHS, bounds, check_meaning, combine, exact, has_jumps, scales_of
-from smoothsynth.answer.language import Apply, Column, Node, averages_of, columns_of, parse
+from smoothsynth.answer.columns import groups_of, settle
+from smoothsynth.answer.envelopes import mean_of, shifted
+from smoothsynth.answer.estimate import Estimate, Groups
+from smoothsynth.answer.evaluate import LARGEST, check_meaning, combine, exact, has_jumps
+from smoothsynth.answer.language import (
+    EXAMPLE,
+    Apply,
+    Column,
+    Node,
+    aggregates_of,
+    columns_of,
+    is_aggregate,
+    parse,
+    parts_of,
+    restricted,
+)
 from smoothsynth.answer.language import Number as Value
 from smoothsynth.answer.level_share import level_share
 from smoothsynth.answer.query import (
     MOST_COLUMNS,
     MOST_COORDINATES,
-    NUMBERS,
+    EmptyGroupError,
     Query,
+    check_confidence,
     check_smooth,
     column_names,
     mean_interval,
 )
+from smoothsynth.answer.statistics import correlation_of, dated, quantile_of
 from smoothsynth.errors import PlanError
-from smoothsynth.schema import Category
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,17 +47,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoothsynth.pipeline.release import Release
-    from smoothsynth.schema import Schema
 
     Array = NDArray[np.float64]
     Function = Callable[[Mapping[str, Array]], Any]
 
-
-# Widths of the steps of envelopes, in standard deviations of what is compared.
-STEPS = (0.1, 0.2, 0.4, 0.7, 1.2, 2.0)
-# An interval of more than this share of what is possible says nothing.
-MOST_OF_ALL = 0.8
-VACUOUS = "The release cannot tell: the interval is nearly all that is possible."
+MOST_GROUPS = 100
 
 
 def answer(
@@ -52,12 +61,13 @@ def answer(
     columns: Sequence[str] | None = None,
     confidence: float = 0.95,
     weighted: bool = False,
-) -> Estimate:
+) -> Estimate | Groups:
     """Answer a question with the mean over the synthetic rows, and an interval for the private rows.
 
     `question` is a function of a mapping from column names to arrays in their own units, with the `columns` that it
     uses; or a text such as "avg(exp(-power((age-50)/10, 2)))" (docs/answers.md has the language). If `weighted`, every
-    average is one of rows with the survey weights that the schema names.
+    average is one of rows with the survey weights that the schema names. With "... group by sex" there is an estimate for
+    each group.
     """
     check_confidence(confidence)
     if isinstance(question, str):
@@ -67,109 +77,73 @@ def answer(
     if columns is None or isinstance(columns, str) or not column_names(columns):
         raise PlanError('Name the columns that the function uses, as in columns=["age"].')
     query = Query.of(release, columns, weighted=weighted)
-    for name in query.names:
-        if not isinstance(release.schema.columns[name], (*NUMBERS, Category)):
-            kind = release.schema.columns[name].kind
-            raise PlanError(f"{name!r} is a {kind}; questions are about numbers, truth values and categories so far.")
     return query.smooth(question, confidence=confidence)
 
 
-def answer_text(release: Release, text: str, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
-    """Answer a question that is written as text."""
+def answer_text(release: Release, text: str, *, confidence: float = 0.95, weighted: bool = False) -> Estimate | Groups:
+    """Answer a question that is written as text, once or for each group."""
     parsed = parse(text)
+    if isinstance(parsed, Apply) and parsed.name == "group by":
+        return _groups(release, parsed, confidence=confidence, weighted=weighted)
     counted = level_share(release, parsed, confidence=confidence)
     if counted is not None:
         return counted
-    tree = settle(parsed, release.schema)
+    return answer_tree(release, settle(parsed, release.schema), confidence=confidence, weighted=weighted)
+
+
+def answer_tree(release: Release, tree: Node, *, confidence: float, weighted: bool) -> Estimate:
+    """Answer a settled question: one aggregate, or arithmetic on several."""
     check_meaning(tree)
-    averages = averages_of(tree)
-    if not averages or _outside(tree):
-        raise PlanError("A question is about averages: put every column inside avg(...), as in avg(age).")
-    if tree == averages[0]:
-        return _average(release, averages[0].arguments[0], confidence=confidence, weighted=weighted)
-    if any(has_jumps(one) for one in averages) or has_jumps(_with(tree, dict.fromkeys(averages, 0.0))):
-        return _combined(release, tree, averages, confidence=confidence, weighted=weighted)
-    return _linearised(release, tree, averages, confidence=confidence, weighted=weighted)
+    aggregates = aggregates_of(tree)
+    if not aggregates or _outside(tree):
+        raise PlanError(f"A question is about averages: put every column inside avg(...), as in avg(age). {EXAMPLE}")
+    if tree == aggregates[0]:
+        return _aggregate(release, aggregates[0], confidence=confidence, weighted=weighted)
+    smooth = all(one.name == "avg" and not has_jumps(one) for one in aggregates)
+    if smooth and not has_jumps(_with(tree, dict.fromkeys(aggregates, 0.0))):
+        return _linearised(release, tree, aggregates, confidence=confidence, weighted=weighted)
+    return _combined(release, tree, aggregates, confidence=confidence, weighted=weighted)
 
 
-def check_confidence(confidence: object) -> None:
-    """Refuse what is not a probability that can be kept."""
-    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0.0 < confidence < 1.0:
-        raise PlanError("A confidence must be a number between 0 and 1, such as 0.95.")
+def _groups(release: Release, question: Apply, *, confidence: float, weighted: bool) -> Groups:
+    """Answer a question once for the rows of each group."""
+    tree, *columns = question.arguments
+    names = tuple(column.name for column in columns if isinstance(column, Column))
+    conditions = [groups_of(Column(name), release.schema) for name in names]
+    count = math.prod(map(len, conditions))
+    if count > MOST_GROUPS:
+        raise PlanError(f"A question may have {MOST_GROUPS} groups; {' and '.join(names)} have {count:,}. Name fewer.")
+    tree, found, empty = settle(tree, release.schema), {}, []
+    for levels in itertools.product(*conditions):
+        one = reduce(restricted, (own[level] for own, level in zip(conditions, levels, strict=True)), tree)
+        try:
+            found[levels] = answer_tree(release, one, confidence=confidence, weighted=weighted)
+        except EmptyGroupError:
+            empty.append(levels)
+    return Groups(names, found, tuple(empty))
 
 
-def between(
-    query: Query, tree: Node, *, confidence: float, steps: Sequence[float] = STEPS, truth: bool = False
-) -> Estimate:
-    """Answer an expression with jumps between two smooth ones, with steps that make the interval narrowest."""
-    # Test rows are blurred by what is uncertain: a step that is narrower than that would only seem to be seen.
-    scales = scales_of(tree, query.columns_at(query.evidence.rows))
-    found = [_envelope(query, tree, scales=scales, width=width, confidence=confidence) for width in steps]
-    best = min(found, key=lambda one: one.half_width)
-    values = query.on_rows(lambda table: exact(tree, table))
-    low, high = best.low, best.high
-    if truth and query.partial:
-        low, high = max(low, 0.0), min(high, 1.0)
-    elif truth:
-        # A share is a number of private rows: it is rounded outwards to one.
-        rows = query.evidence.release.receipt.rows
-        low, high = max(math.floor(low * rows) / rows, 0.0), min(math.ceil(high * rows) / rows, 1.0)
-    value = query.average(values)
-    reach = 1.0 if truth else float(np.ptp(values))
-    note = VACUOUS if high - low > MOST_OF_ALL * reach > 0.0 else ""
-    return replace(best, value=value, low=min(low, value), high=max(high, value), note=note)
+def _aggregate(release: Release, one: Apply, *, confidence: float, weighted: bool) -> Estimate:
+    query = _query(release, one, weighted=weighted)
+    (first, *others), _ = parts_of(one)
+    if one.name == "corr":
+        return correlation_of(query, first, others[0], confidence=confidence)
+    if one.name == "quantile":
+        found = quantile_of(query, *_of_column(first, others[0]), confidence=confidence)
+    else:
+        found = mean_of(query, first, confidence=confidence)
+    return dated(found, release.schema.columns[first.name]) if isinstance(first, Column) else found
 
 
-def _envelope(query: Query, tree: Node, *, scales: Mapping[Node, float], width: float, confidence: float) -> Estimate:
-    ends = []
-    for side in (0, 1):
-
-        def one_side(table: Mapping[str, Array], side: int = side) -> Array:
-            return bounds(tree, table, scales=scales, width=width)[side]
-
-        ends.append(query.interval(one_side, confidence=confidence, rough=True))
-    below, above = ends
-    return Estimate(
-        value=(below.value + above.value) / 2.0,
-        low=below.low,
-        high=above.high,
-        confidence=confidence,
-        noise=max(below.noise, above.noise),
-        fit=(below.fit + above.fit) / 2.0,
-        unseen=max(below.unseen, above.unseen) + (above.value - below.value) / 2.0,
-        sampling=max(below.sampling, above.sampling),
-        unseen_is="bounded" if {below.unseen_is, above.unseen_is} == {"bounded"} else "estimated",
-        kind="envelopes",
-    )
+def _of_column(column: Node, q: Node) -> tuple[str, float]:
+    if not isinstance(column, Column) or not isinstance(q, Value):
+        raise PlanError("A quantile is one of a column, at a number, as in quantile(age, 0.9) or median(age).")
+    return column.name, q.value
 
 
-def _average(release: Release, tree: Node, *, confidence: float, weighted: bool) -> Estimate:
-    query, inner = _asked_text(release, tree, weighted=weighted)
-    if has_jumps(inner):
-        return between(query, inner, confidence=confidence, truth=_is_truth(inner))
-    found = query.smooth(lambda table: exact(inner, table), confidence=confidence)
-    reach = _reach(inner, release.schema) if query.partial or _is_truth(inner) else None
-    return found if reach is None else _within(found, *reach)
-
-
-def _reach(inner: Node, schema: Schema) -> tuple[float, float] | None:
-    """Return what an average of a condition or of a column can be at all."""
-    if isinstance(inner, Column):
-        column = schema.columns[inner.name]
-        return None if isinstance(column, Category) else column.bounds
-    return (0.0, 1.0) if _is_truth(inner) else None
-
-
-def _within(found: Estimate, least: float, most: float) -> Estimate:
-    low, high = min(max(found.low, least), found.value), max(min(found.high, most), found.value)
-    return replace(found, low=low, high=high, note=VACUOUS if high - low > MOST_OF_ALL * (most - least) else found.note)
-
-
-def _asked_text(release: Release, tree: Node, *, weighted: bool) -> tuple[Query, Node]:
-    """Return the columns of an average and what is averaged of them."""
-    inner = tree.arguments[0] if isinstance(tree, Apply) and tree.name == "where" else tree
-    names = columns_of(tree) or release.schema.names[:1]
-    return Query.of(release, names, tree=tree, weighted=weighted), inner
+def _query(release: Release, one: Apply, *, weighted: bool) -> Query:
+    """Return the columns of an aggregate, and the rows that it is about."""
+    return Query.of(release, columns_of(one) or release.schema.names[:1], tree=one, weighted=weighted)
 
 
 def _linearised(
@@ -179,7 +153,7 @@ def _linearised(
 
     An average over some rows moves like that of  (f_j - v_j) there_j / share_j.
     """
-    parts = [_Part.of(*_asked_text(release, one.arguments[0], weighted=weighted)) for one in averages]
+    parts = [_Part.of(_query(release, one, weighted=weighted), parts_of(one)[0][0]) for one in averages]
     values = [part.value for part in parts]
     value = _outer(tree, averages, values)
     slopes = []
@@ -228,20 +202,12 @@ class _Part:
         return (values - self.value) * self.query.included(points) / self.share if self.query.partial else values
 
 
-def shifted(found: Estimate, value: float) -> Estimate:
-    """Move the estimate of a linear part to the value of the statistic that it stands for."""
-    move = value - found.value
-    # An interval of no width must hold its value, whatever the last bit is.
-    low, high = min(found.low + move, value), max(found.high + move, value)
-    return replace(found, value=value, low=low, high=high, unseen_is="estimated", kind="linearised")
-
-
 def _combined(
     release: Release, tree: Node, averages: tuple[Apply, ...], *, confidence: float, weighted: bool
 ) -> Estimate:
     """Answer arithmetic on averages with jumps: each with its share of the doubt, then interval arithmetic."""
     share = 1.0 - (1.0 - confidence) / len(averages)
-    found = {one: _average(release, one.arguments[0], confidence=share, weighted=weighted) for one in averages}
+    found = {one: _aggregate(release, one, confidence=share, weighted=weighted) for one in averages}
     low, high = (float(end) for end in _interval_of(tree, found))
     value = _outer(tree, averages, [found[one].value for one in averages])
     if not all(abs(end) <= LARGEST for end in (low, high)):
@@ -283,9 +249,5 @@ def _with(node: Node, values: Mapping[Apply, float]) -> Node:
 def _outside(node: Node) -> bool:
     """Whether a column stands outside of every average."""
     if isinstance(node, Apply):
-        return node.name != "avg" and any(_outside(argument) for argument in node.arguments)
+        return not is_aggregate(node) and any(_outside(argument) for argument in node.arguments)
     return isinstance(node, Column)
-
-
-def _is_truth(node: Node) -> bool:
-    return isinstance(node, Apply) and node.name in TRUTHS

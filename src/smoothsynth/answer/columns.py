@@ -10,6 +10,8 @@ Questions about levels and missing values: what they mean for the columns of a s
 
 region = 'A', smoker = true and bmi is null are 0 or 1 in every row: functions without jumps of such a column.
 
+A day is its number of days since 1970, a moment its seconds: visit < '2020-01-31' compares numbers.
+
 Whether a function is smooth enough for a release to answer it: its Chebyshev coefficients must fall fast.
 
 A jump makes the k-th coefficient fall like 1/k, a kink like 1/k^2, a kernel of width w like exp(-(k w)^2 / 2).
@@ -25,10 +27,9 @@ import numpy as np
 
 from smoothsynth.answer.language import Apply, Column, Node, Number, Text, walk
 from smoothsynth.errors import PlanError, SchemaError, one_line
-from smoothsynth.schema import Boolean, Category, unknown_column
-from smoothsynth.schema import Integer as Whole
-from smoothsynth.schema import Number as Real
-from smoothsynth.schema.valued import from_unit
+from smoothsynth.schema import Boolean, Category, Date, Datetime, unknown_column
+from smoothsynth.schema.date import number_of
+from smoothsynth.schema.valued import from_unit, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -114,6 +115,8 @@ class Used:
             return self._levels(column, np.maximum(column.codes(cells), 0))
         # What stands in the place of a missing number is never averaged, but a function is called with it.
         numbers = np.asarray(cells.to_numpy(zero_copy_only=False))
+        if isinstance(column, DATES):
+            numbers = plain(cells, column.kind)
         return np.where(absent, sum(column.bounds) / 2.0, numbers).astype(np.float64)
 
     def _levels(self, column: Category, codes: NDArray[Any]) -> NDArray[Any]:
@@ -132,6 +135,8 @@ def has_value(column: Any, own: Array) -> Array:
     return np.asarray(1.0 - own[:, 1]) if column.nullable else np.ones(len(own))
 
 
+DATES = (Date, Datetime)
+_COMPARED = ("<", "<=", ">", ">=", "=", "!=", "-")
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -140,7 +145,9 @@ def settle(node: Node, schema: Schema) -> Node:
     if isinstance(node, Column):
         return _number(node, schema)
     if isinstance(node, Text):
-        raise PlanError(f"The text {node.value!r:.40} must stand beside a category, as in region = 'A'.")
+        raise PlanError(
+            f"The text {node.value!r:.40} must stand beside a category or a date, as in region = 'A' or visit < '2020-01-31'."
+        )
     if not isinstance(node, Apply):
         return node
     if node.name == "is null":
@@ -149,7 +156,23 @@ def settle(node: Node, schema: Schema) -> Node:
         found = _compared(node.arguments, schema)
         if found is not None:
             return Apply("not", (found,)) if node.name == "!=" else found
-    return Apply(node.name, tuple(settle(argument, schema) for argument in node.arguments))
+    arguments = _dated(node.arguments, schema) if node.name in _COMPARED else node.arguments
+    return Apply(node.name, tuple(settle(argument, schema) for argument in arguments))
+
+
+def _dated(sides: tuple[Node, ...], schema: Schema) -> tuple[Node, ...]:
+    """Return both sides of a comparison, a text beside a column of dates as a number."""
+    for one, other in (sides, sides[::-1]):
+        column = schema.columns.get(one.name) if isinstance(one, Column) else None
+        if isinstance(column, DATES) and isinstance(other, Text):
+            number = number_of(other.value.strip(), column.kind)
+            if number is None:
+                example = "2020-01-31" if column.kind == "date" else "2020-01-31T12:00:00"
+                raise PlanError(
+                    f"{_name(one)!r} is a {column.kind}: compare it with one such as '{example}', not {other.value!r:.40}."
+                )
+            return tuple(Number(number) if side is other else side for side in sides)
+    return sides
 
 
 def only_missing(node: Node) -> frozenset[str]:
@@ -162,6 +185,21 @@ def only_missing(node: Node) -> frozenset[str]:
             f"{_name(column)!r} is both. Write two averages."
         )
     return frozenset(map(_name, tested))
+
+
+def groups_of(column: Column, schema: Schema) -> dict[str, Node]:
+    """Return the conditions that tell the groups of a column apart, by the name of each group."""
+    described = _known(column, schema)
+    if isinstance(described, Category):
+        codes = enumerate(described.cube.texts)
+        return {text: Apply("is level", (column, Number(float(code)))) for code, text in codes}
+    if isinstance(described, Boolean):
+        true = Apply("is true", (column,))
+        return {"true": true, "false": Apply("not", (true,))}
+    raise PlanError(
+        f"Groups are the levels of a category or a boolean; {column.name!r} is a {described.kind}. Ask for a range of it "
+        f"instead, with where, as in avg(cost where age between 50 and 60)."
+    )
 
 
 def levels_of(node: Node) -> dict[str, frozenset[int]]:
@@ -191,10 +229,6 @@ def _number(node: Column, schema: Schema) -> Node:
         level = str(column.cube.levels[0]).replace("'", "''")
         question = one_line(f"{node.name} = '{level}'")
         raise PlanError(f"{node.name!r} is a category: compare it with a level, as in {question}.")
-    if not isinstance(column, (Real, Whole, Boolean)):
-        raise PlanError(
-            f"{node.name!r} is a {column.kind}; questions are about numbers, truth values and categories so far."
-        )
     return node
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.answer.language import Apply, Column, Node, Number, Text, walk
+from smoothsynth.answer.language import EXAMPLE, Apply, Column, Node, Number, Text, is_aggregate, walk
 from smoothsynth.errors import PlanError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def has_jumps(node: Node) -> bool:
 
 
 def check_meaning(node: Node) -> None:
-    """Refuse `and`, `or`, `not` and `case when` of numbers, and averages inside averages."""
+    """Refuse `and`, `or`, `not`, `where` and `case when` of numbers, and averages inside averages."""
     for one in walk(node):
         if not isinstance(one, Apply):
             continue
@@ -50,8 +50,10 @@ def check_meaning(node: Node) -> None:
             conditions = one.arguments[1:]
         if any(not (isinstance(c, Apply) and c.name in TRUTHS) for c in conditions):
             raise PlanError(f"{one.name!r} needs comparisons such as age >= 50; it was given a number.")
-        if one.name == "avg" and any(isinstance(i, Apply) and i.name == "avg" for i in walk(one.arguments[0])):
-            raise PlanError("An average of an average has no meaning here. Write one avg(...) inside no other.")
+        if is_aggregate(one) and any(is_aggregate(inner) for part in one.arguments for inner in walk(part)):
+            raise PlanError(
+                f"An average of an average has no meaning here. Write {one.name}(...) inside no other. {EXAMPLE}"
+            )
 
 
 def exact(node: Node, table: Table) -> Array:

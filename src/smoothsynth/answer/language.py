@@ -2,6 +2,8 @@
 
 avg(exp(-power((age - 50) / 10, 2)))        avg(visits * cost) / avg(visits)        avg(age >= 50 and age < 60)
 avg(region = 'A')        avg(region in ('A', 'B'))        avg(bmi is null)        avg(income where region = 'A')
+corr(age, income)        median(income where age >= 50)        quantile(cost, 0.9)        avg(visit < '2020-01-31')
+avg(income) group by sex
 """
 
 from __future__ import annotations
@@ -10,15 +12,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smoothsynth.errors import PlanError
+from smoothsynth.errors import PlanError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import TypeGuard
 
 
 MOST_CHARACTERS, MOST_DEPTH, MOST_SIGNS = 2000, 40, 400
 
 AVERAGES = ("avg", "mean", "average")
+AGGREGATES = ("avg", "corr", "quantile")
 # Names of functions, with the fewest and the most arguments.
 FUNCTIONS = {
     **dict.fromkeys(("exp", "ln", "log10", "sqrt", "abs", "sin", "cos", "tan", "tanh", "atan", "erf"), (1, 1)),
@@ -28,8 +32,24 @@ FUNCTIONS = {
     "least": (2, 8),
     "greatest": (2, 8),
     **dict.fromkeys(AVERAGES, (1, 1)),
+    **dict.fromkeys(("corr", "correlation", "quantile"), (2, 2)),
+    "median": (1, 1),
 }
-_ALIASES = {"log": "ln", "sigmoid": "logistic", "mean": "avg", "average": "avg", "^": "**", "<>": "!=", "==": "="}
+_ALIASES = {"log": "ln", "sigmoid": "logistic", "mean": "avg", "average": "avg", "correlation": "corr"}
+_ALIASES |= {"^": "**", "<>": "!=", "==": "="}
+_OVER_ROWS = (*AVERAGES, "corr", "correlation", "median", "quantile")
+EXAMPLE = (
+    "For example: avg(age), avg(cost where sex = 'f'), corr(age, cost), quantile(cost, 0.9), avg(cost) group by sex."
+)
+# What is often asked for by other names, and how it is asked for here.
+_INSTEAD = {
+    "sum": "a sum is the public number of private rows times avg(...)",
+    "count": "a count is the public number of private rows times a share, such as avg(age >= 50)",
+    **dict.fromkeys(("min", "max"), "extremes cannot be released; quantile(age, 0.99) comes near"),
+    **dict.fromkeys(("std", "stddev", "stdev"), "write sqrt(avg(age * age) - avg(age) ** 2)"),
+    **dict.fromkeys(("var", "variance"), "write avg(age * age) - avg(age) ** 2"),
+    **dict.fromkeys(("percentile", "percentile_cont"), "write quantile(age, 0.9)"),
+}
 _WORDS = ("and", "or", "not", "between", "case", "when", "then", "else", "end")
 _COMPARISONS = ("<=", ">=", "<>", "!=", "==", "=", "<", ">")
 _TOKEN = re.compile(
@@ -48,7 +68,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A level of a category."""
+    """A level of a category, or a day."""
 
     value: str
 
@@ -64,7 +84,8 @@ class Column:
 class Apply:
     """A function or an operator with its arguments; `case` has condition, value, condition, value, ..., otherwise.
 
-    `where`, directly in an average, has what is averaged and the condition.
+    `where`, the first argument of an aggregate, has what is aggregated and the condition. `group by`, around a whole
+    question, has the question and the columns.
     """
 
     name: str
@@ -96,9 +117,33 @@ def columns_of(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.name for one in walk(node) if isinstance(one, Column)))
 
 
-def averages_of(node: Node) -> tuple[Apply, ...]:
-    """Return the averages of a question, each once."""
-    return tuple(dict.fromkeys(one for one in walk(node) if isinstance(one, Apply) and one.name == "avg"))
+def aggregates_of(node: Node) -> tuple[Apply, ...]:
+    """Return the averages, correlations and quantiles of a question, each once."""
+    return tuple(dict.fromkeys(one for one in walk(node) if is_aggregate(one)))
+
+
+def is_aggregate(node: Node) -> TypeGuard[Apply]:
+    """Whether a node stands for one number of all rows."""
+    return isinstance(node, Apply) and node.name in AGGREGATES
+
+
+def parts_of(aggregate: Apply) -> tuple[tuple[Node, ...], Node | None]:
+    """Return what an aggregate is taken of, and the condition after `where`, if there is one."""
+    first, *others = aggregate.arguments
+    if isinstance(first, Apply) and first.name == "where":
+        return (first.arguments[0], *others), first.arguments[1]
+    return aggregate.arguments, None
+
+
+def restricted(node: Node, condition: Node) -> Node:
+    """Return a question about those rows only for which a condition holds."""
+    if not isinstance(node, Apply):
+        return node
+    if not is_aggregate(node):
+        return Apply(node.name, tuple(restricted(argument, condition) for argument in node.arguments))
+    arguments, own = parts_of(node)
+    both = condition if own is None else Apply("and", (own, condition))
+    return Apply(node.name, (Apply("where", (arguments[0], both)), *arguments[1:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +157,30 @@ class _Parser:
     """One pass over the tokens; each method reads what binds tighter than its own operators."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._tokens = _tokens(text)
         self._next = 0
         self._depth = 0
 
     def whole(self) -> Node:
         node = self._either()
+        if self._take("group"):
+            node = self._groups(node)
         if self._peek().kind != "end":
-            raise self._unexpected("an operator or the end")
+            raise self._unexpected("an operator, group by or the end")
         return node
+
+    def _groups(self, node: Node) -> Node:
+        self._need("by")
+        columns = [self._column()]
+        while self._take(","):
+            columns.append(self._column())
+        return Apply("group by", (node, *columns))
+
+    def _column(self) -> Column:
+        if self._peek().kind not in ("name", "quoted"):
+            raise self._unexpected("a column")
+        return Column(self._advance().text)
 
     def _either(self) -> Node:
         self._depth += 1
@@ -224,23 +284,26 @@ class _Parser:
         raise self._unexpected("a number, a column or a function")
 
     def _named(self) -> Node:
-        name = self._advance().text
+        place, name = self._peek().place, self._advance().text
         if not (self._peek().kind == "sign" and self._peek().text == "("):
             return Column(name)
         function = name.lower()
         if function not in FUNCTIONS:
-            raise PlanError(f"There is no function {name!r:.60}.{_near(function)}")
+            raise _pointed(self._text, place, f"There is no function {name!r:.60}{_near(function)}")
         self._advance()
         arguments = [self._either()]
-        if function in AVERAGES and self._take("where"):
-            arguments = [Apply("where", (arguments[0], self._either()))]
         while self._take(","):
             arguments.append(self._either())
-        self._need(")")
         fewest, most = FUNCTIONS[function]
         if not fewest <= len(arguments) <= most:
             wanted = str(fewest) if fewest == most else f"{fewest} to {most}"
-            raise PlanError(f"{function} takes {wanted} arguments; it was given {len(arguments)}.")
+            words = f"{function} takes {wanted} argument{'s' * (most > 1)}; it was given {len(arguments)}."
+            raise _pointed(self._text, place, words)
+        if function in _OVER_ROWS and self._take("where"):
+            arguments[0] = Apply("where", (arguments[0], self._either()))
+        self._need(")")
+        if function == "median":
+            return Apply("quantile", (arguments[0], Number(0.5)))
         return Apply(_ALIASES.get(function, function), tuple(arguments))
 
     def _case(self) -> Node:
@@ -287,7 +350,8 @@ class _Parser:
     def _unexpected(self, wanted: str) -> PlanError:
         token = self._peek()
         found = "the question ends" if token.kind == "end" else f"there is {token.text!r:.40}"
-        return PlanError(f"At character {token.place + 1} of the question {wanted} must stand, but {found}.")
+        words = f"At character {token.place + 1} of the question {wanted} must stand, but {found}."
+        return _pointed(self._text, token.place, words)
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -297,7 +361,8 @@ def _tokens(text: str) -> list[_Token]:
         found = _TOKEN.match(text, place)
         if not found or found.lastgroup is None:
             wrong = len(text[:place]) + len(text[place:]) - len(text[place:].lstrip())
-            raise PlanError(f"At character {wrong + 1} of the question {text[wrong]!r} means nothing here.")
+            words = f"At character {wrong + 1} of the question {text[wrong]!r} means nothing here."
+            raise _pointed(text, wrong, words)
         kind = found.lastgroup
         content = found.group(kind)
         if kind in ("quoted", "text"):
@@ -310,8 +375,21 @@ def _tokens(text: str) -> list[_Token]:
     return [*tokens, _Token("end", "", end)]
 
 
+_BEFORE, _AFTER = 36, 24
+
+
+def _pointed(text: str, place: int, words: str) -> PlanError:
+    """Return an error that shows the question with a caret below the place, and questions that are right."""
+    start = max(0, place - _BEFORE)
+    before, after = one_line(text[start:place]), one_line(text[place : place + _AFTER])
+    sql = " Write the question alone: SQL is for smoothsynth sql." if text.lstrip()[:7].lower() == "select " else ""
+    return PlanError(f"{words}{sql}\n    {before}{after}\n    {' ' * len(before)}^\n{EXAMPLE}")
+
+
 def _near(name: str) -> str:
     import difflib
 
+    if name in _INSTEAD:
+        return f": {_INSTEAD[name]}."
     near = difflib.get_close_matches(name, FUNCTIONS, n=1)
-    return f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(sorted(FUNCTIONS))}."
+    return f". Did you mean {near[0]!r}?" if near else f". There are: {', '.join(sorted(FUNCTIONS))}."

@@ -21,11 +21,11 @@ from smoothsynth.answer.columns import Used, levels_of, only_missing, rough_colu
 from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.evaluate import LARGEST, exact, has_jumps
 from smoothsynth.answer.evidence import evidence_of
-from smoothsynth.answer.language import Apply, Node
+from smoothsynth.answer.language import Apply, Node, parts_of
 from smoothsynth.answer.model_interval import basis_of, components_of, heavy_quantile, quantile
 from smoothsynth.answer.worst_case_interval import worst_case_of_column, worst_case_ratio
 from smoothsynth.errors import PlanError, one_line
-from smoothsynth.schema import Boolean, Category, Integer, Number
+from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number
 from smoothsynth.schema.valued import from_unit
 
 if TYPE_CHECKING:
@@ -162,14 +162,20 @@ def _estimated(
 MOST_COLUMNS = 20
 # Coordinates of several columns together: each pair of them is a function to look at.
 MOST_COORDINATES = 40
-NUMBERS = (Number, Integer, Boolean)
+# Columns that are numbers in a question: days and seconds since 1970 are.
+NUMBERS = (Number, Integer, Boolean, Date, Datetime)
+
+
+class EmptyGroupError(PlanError):
+    """No synthetic row is one that the question is about."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """Some columns of a release, ready for functions of them; rows count where all have a value and `condition` holds.
 
-    `columns` are the coordinates that a model-based interval uses; `weight` is a column that rows are weighted by.
+    `columns` are the coordinates that a model-based interval uses; `weight` is a column that rows are weighted by. A
+    condition on numbers, which jumps, is `sharp`: the synthetic rows that count keep to it, intervals do not know of it.
     """
 
     evidence: Evidence
@@ -177,10 +183,11 @@ class Query:
     columns: tuple[int, ...]
     condition: Function | None = None
     weight: str | None = None
+    sharp: Node | None = None
 
     @classmethod
     def of(cls, release: Release, names: Sequence[str], *, tree: Node | None = None, weighted: bool = False) -> Query:
-        """Look the columns up; a question that was written as text is given as its `tree`."""
+        """Look the columns up; an aggregate that was written as text is given as its `tree`."""
         weight = weight_of(release.schema) if weighted else None
         names = column_names(names) + ([] if weight is None else [weight])
         missing = frozenset() if tree is None else only_missing(tree)
@@ -188,8 +195,8 @@ class Query:
         if len(used.names) > MOST_COLUMNS:
             raise PlanError(f"A question may use {MOST_COLUMNS} columns; this one uses {len(used.names)}.")
         named = None if tree is None or len(used.names) == 1 else levels_of(tree)
-        condition = None if tree is None else condition_of(tree)
-        return cls(evidence_of(release), used, coordinates(used, named), condition, weight)
+        condition, sharp = (None, None) if tree is None else conditions_of(tree)
+        return cls(evidence_of(release), used, coordinates(used, named), condition, weight, sharp)
 
     @classmethod
     def of_numbers(cls, release: Release, names: Sequence[str], *, weighted: bool = False) -> Query:
@@ -198,7 +205,7 @@ class Query:
         for name in query.names:
             if not isinstance(release.schema.columns[name], NUMBERS):
                 kind = release.schema.columns[name].kind
-                raise PlanError(f"This statistic is one of numbers and truth values; {name!r} is a {kind}.")
+                raise PlanError(f"This statistic is one of numbers, truth values and dates; {name!r} is a {kind}.")
         return query
 
     @property
@@ -271,8 +278,10 @@ class Query:
         table, included = self.used.of_table(self.evidence.release.table)
         if self.condition is not None:
             included = included & (np.broadcast_to(self.condition(table), included.shape) > 0.5)
+        if self.sharp is not None:
+            included = included & (np.broadcast_to(exact(self.sharp, table), included.shape) > 0.5)
         if not included.any():
-            raise PlanError(
+            raise EmptyGroupError(
                 "No synthetic row has these values, so there is nothing to average: the group is too small."
             )
         return table if included.all() else {name: values[included] for name, values in table.items()}
@@ -297,6 +306,12 @@ class Query:
         schema = self.evidence.release.schema
         asked = [name for name in self.names if name != self.weight] or self.names
         return all(isinstance(schema.columns[name], Category) for name in asked)
+
+
+def check_confidence(confidence: object) -> None:
+    """Refuse what is not a probability that can be kept."""
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0.0 < confidence < 1.0:
+        raise PlanError("A confidence must be a number between 0 and 1, such as 0.95.")
 
 
 def weight_of(schema: Schema) -> str:
@@ -332,17 +347,24 @@ def coordinates(used: Used, named: Mapping[str, frozenset[int]] | None) -> tuple
     return tuple(found)
 
 
-def condition_of(tree: Node) -> Function | None:
-    """Return the condition after `where`, a function of a table, if there is one."""
-    if not (isinstance(tree, Apply) and tree.name == "where"):
-        return None
-    condition = tree.arguments[1]
-    if has_jumps(condition):
-        raise PlanError(
-            "The condition after where must be about levels and missing values. For a number write a quotient, such as "
-            "avg(case when age > 50 then cost else 0 end) / avg(age > 50)."
-        )
-    return lambda table: exact(condition, table)
+def conditions_of(tree: Node) -> tuple[Function | None, Node | None]:
+    """Return the conditions after `where`: on levels and missing values, as a function, and on numbers, which jump."""
+    whole = parts_of(tree)[1] if isinstance(tree, Apply) else None
+    smooth, sharp = None, None
+    for one in _conjuncts(whole):
+        if has_jumps(one):
+            sharp = one if sharp is None else Apply("and", (sharp, one))
+        else:
+            smooth = one if smooth is None else Apply("and", (smooth, one))
+    return (None if smooth is None else lambda table: exact(smooth, table)), sharp
+
+
+def _conjuncts(condition: Node | None) -> list[Node]:
+    if condition is None:
+        return []
+    if isinstance(condition, Apply) and condition.name == "and":
+        return [part for side in condition.arguments for part in _conjuncts(side)]
+    return [condition]
 
 
 def check_smooth(evidence: Evidence, columns: Sequence[int], function: Callable[[Array], Array]) -> None:

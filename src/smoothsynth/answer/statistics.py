@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth._display import escaped, page
-from smoothsynth.answer.answer import MOST_OF_ALL, VACUOUS, between, check_confidence, shifted
+from smoothsynth.answer.columns import DATES
+from smoothsynth.answer.envelopes import MOST_OF_ALL, VACUOUS, between, mean_of, only_where, shifted
 from smoothsynth.answer.estimate import Estimate
+from smoothsynth.answer.evaluate import exact
 from smoothsynth.answer.language import Apply, Column, Number
-from smoothsynth.answer.query import Query, column_names, in_units
+from smoothsynth.answer.query import Query, check_confidence, column_names, in_units
 from smoothsynth.errors import PlanError, one_line
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from smoothsynth.answer.language import Node
     from smoothsynth.pipeline.release import Release
+    from smoothsynth.schema.encoding import Column as Described
 
     Array = NDArray[np.float64]
     Table = Mapping[str, Array]
@@ -78,7 +81,8 @@ def mean(release: Release, column: str, *, confidence: float = 0.95, weighted: b
     """Return the mean of a column."""
     check_confidence(confidence)
     query = Query.of_numbers(release, [column], weighted=weighted)
-    return query.interval(lambda table: table[column], confidence=confidence)
+    found = query.interval(lambda table: table[column], confidence=confidence)
+    return dated(found, release.schema.columns[column])
 
 
 def covariance(
@@ -90,7 +94,7 @@ def covariance(
     """
     check_confidence(confidence)
     query = Query.of_numbers(release, [first, second], weighted=weighted)
-    a, b = (_moments(query, name) for name in (first, second))
+    a, b = (_moments(query, Column(name)) for name in (first, second))
 
     def influence(table: Table) -> Array:
         return (table[first] - a.mean) * (table[second] - b.mean)
@@ -101,26 +105,30 @@ def covariance(
 def correlation(
     release: Release, first: str, second: str, *, confidence: float = 0.95, weighted: bool = False
 ) -> Estimate:
-    """Return the correlation r of two columns, within [-1, 1].
+    """Return the correlation of two columns."""
+    check_confidence(confidence)
+    query = Query.of_numbers(release, [first, second], weighted=weighted)
+    return correlation_of(query, Column(first), Column(second), confidence=confidence)
+
+
+def correlation_of(query: Query, first: Node, second: Node, *, confidence: float) -> Estimate:
+    """Return the correlation r of two expressions over the rows that count, within [-1, 1].
 
     influence: u v - r (u^2 + v^2) / 2,   u and v the standardised columns
     """
-    check_confidence(confidence)
-    query = Query.of_numbers(release, [first, second], weighted=weighted)
-    a, b = (_moments(query, name) for name in (first, second))
-
-    def product(table: Table) -> Array:
-        return (table[first] - a.mean) * (table[second] - b.mean) / (a.spread * b.spread)
-
-    r = query.average(query.on_rows(product))
-
-    def influence(table: Table) -> Array:
-        u, v = (table[first] - a.mean) / a.spread, (table[second] - b.mean) / b.spread
-        return u * v - r * (u**2 + v**2) / 2.0
-
-    found = _of_influence(query, influence, r, confidence=confidence)
+    a, b = (_moments(query, one) for one in (first, second))
+    u, v = (_standardised(one, moments) for one, moments in ((first, a), (second, b)))
+    products = query.on_rows(lambda t: (exact(first, t) - a.mean) * (exact(second, t) - b.mean) / (a.spread * b.spread))
+    r = query.average(products)
+    squares = Apply("+", (Apply("*", (u, u)), Apply("*", (v, v))))
+    both = Apply("/", (Apply("*", (Number(r), squares)), Number(2.0)))
+    found = shifted(mean_of(query, Apply("-", (Apply("*", (u, v)), both)), confidence=confidence), r)
     low, high = max(found.low, -1.0), min(found.high, 1.0)
     return replace(found, low=low, high=high, note=VACUOUS if high - low > 2.0 * MOST_OF_ALL else "")
+
+
+def _standardised(tree: Node, moments: _Moments) -> Node:
+    return Apply("/", (Apply("-", (tree, Number(moments.mean))), Number(moments.spread)))
 
 
 def regress(
@@ -135,7 +143,7 @@ def regress(
     if not names or target in names:
         raise PlanError(f"Regress {target!r} on at least one other column, as in regress('y', on=['x']).")
     query = Query.of_numbers(release, [target, *names], weighted=weighted)
-    moments = {name: _moments(query, name) for name in names}
+    moments = {name: _moments(query, Column(name)) for name in names}
 
     def design(table: Table) -> Array:
         columns = [(table[name] - moments[name].mean) / moments[name].spread for name in names]
@@ -187,16 +195,23 @@ def histogram(
 
 
 def quantile(release: Release, column: str, q: float, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
-    """Return the q-quantile of a column: where the bounds of its distribution function reach q.
-
-    low is the last place whose upper bound stays below q, high the first whose lower bound reaches it.
-    """
+    """Return the q-quantile of a column."""
     check_confidence(confidence)
+    query = Query.of_numbers(release, [column], weighted=weighted)
+    return dated(quantile_of(query, column, q, confidence=confidence), release.schema.columns[column])
+
+
+def quantile_of(query: Query, column: str, q: float, *, confidence: float) -> Estimate:
+    """Return the q-quantile of a column over the rows that count: where the bounds of its distribution function reach q.
+
+    low is the last place whose upper bound stays below q, high the first whose lower bound reaches it. Over the rows with a
+    condition c that jumps the bounds are those of  E[(1[x <= place] - q) c],  which are compared with 0.
+    """
     if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0.0 < q < 1.0:
         raise PlanError("A quantile is asked for by a number between 0 and 1, such as 0.5 for the median.")
-    query = Query.of_numbers(release, [column], weighted=weighted)
     values = query.on_rows(lambda table: table[column])
-    ends = _ends(release, column)
+    ends = _ends(query.evidence.release, column)
+    whole, sought = replace(query, sharp=None), q if query.sharp is None else 0.0
     even, own = np.linspace(*ends, _PLACES), _quantiles(query, values, np.linspace(0.01, 0.99, _PLACES))
     places: list[float] = np.unique(np.concatenate([even, own])).tolist()
     found: dict[float, Estimate] = {}
@@ -204,11 +219,14 @@ def quantile(release: Release, column: str, q: float, *, confidence: float = 0.9
     def share(place: float) -> Estimate:
         if place not in found:
             below: Node = Apply("<=", (Column(column), Number(place)))
-            found[place] = between(query, below, confidence=confidence, steps=_QUANTILE_STEPS, truth=True)
+            if query.sharp is not None:
+                below = only_where(query.sharp, Apply("-", (below, Number(q))))
+            truth = query.sharp is None
+            found[place] = between(whole, below, confidence=confidence, steps=_QUANTILE_STEPS, truth=truth)
         return found[place]
 
-    first = _first(places, lambda place: share(place).high >= q)
-    last = _first(places, lambda place: share(place).low >= q)
+    first = _first(places, lambda place: share(place).high >= sought)
+    last = _first(places, lambda place: share(place).low >= sought)
     low, high = (places[first - 1] if first else ends[0]), (places[last] if last < len(places) else ends[1])
     value = float(_quantiles(query, values, np.array(q)))
     spread = max(float(values.std()), 1e-300)
@@ -254,13 +272,19 @@ class _Moments:
     spread: float
 
 
-def _moments(query: Query, name: str) -> _Moments:
-    values = query.on_rows(lambda table: table[name])
+def _moments(query: Query, tree: Node) -> _Moments:
+    values = query.on_rows(lambda table: exact(tree, table))
     mean = query.average(values)
     spread = math.sqrt(query.average((values - mean) ** 2))
     if spread <= 0.0:
-        raise PlanError(f"Column {name!r} does not vary in the synthetic rows, so this statistic does not exist.")
+        name = f"Column {tree.name!r}" if isinstance(tree, Column) else "One of the two"
+        raise PlanError(f"{name} does not vary in the synthetic rows, so this statistic does not exist.")
     return _Moments(mean, spread)
+
+
+def dated(found: Estimate, column: Described) -> Estimate:
+    """Say that an answer in units of a column is a day or a moment, if it is one."""
+    return replace(found, scale=column.kind) if isinstance(column, DATES) else found
 
 
 def _of_influence(query: Query, influence: Callable[[Table], Array], value: float, *, confidence: float) -> Estimate:

@@ -66,20 +66,25 @@ class WorstCase:
 class Features:
     """The measured features of a column alone: values at its states, noise variances, released means.
 
-    `shares` say how much each state counts when weights are chosen.
+    `shares` say how much each state counts when weights are chosen; `weighted` and `gram` are made of them once.
     """
 
     matrix: Array
     variances: Array
     released: Array
     shares: Array
+    weighted: Array
+    gram: Array
 
     @classmethod
     def of(cls, found: Iterable[tuple[Array, float, float]], shares: Array) -> Features:
         """Collect them; where nothing was measured there is one feature that is 0 everywhere."""
         known = list(found) or [(np.zeros(len(shares)), 1.0, 0.0)]
         values, variances, released = zip(*known, strict=True)
-        return cls(np.stack(values, axis=1), np.array(variances), np.array(released), shares)
+        matrix = np.stack(values, axis=1)
+        centred = matrix - shares @ matrix
+        weighted = shares[:, None] * centred
+        return cls(matrix, np.array(variances), np.array(released), shares, weighted, weighted.T @ centred)
 
 
 def worst_case(evidence: Evidence, column: int, function: Callable[[Array], Array], *, confidence: float) -> WorstCase:
@@ -159,10 +164,8 @@ def narrowest(values: Array, found: Features, *, confidence: float) -> WorstCase
 
 def weigh(values: Array, found: Features, *, price: float) -> Array:
     """Return the weights c that minimise  mean (values - c . phi)^2 + price c' N c,  both centred; linear in the values."""
-    centred = found.matrix - found.shares @ found.matrix
-    weighted = found.shares[:, None] * centred
-    gram = weighted.T @ centred + price * np.diag(found.variances)
-    return np.asarray(np.linalg.solve(gram, weighted.T @ (values - found.shares @ values)))
+    gram = found.gram + price * np.diag(found.variances)
+    return np.asarray(np.linalg.solve(gram, found.weighted.T @ (values - found.shares @ values)))
 
 
 def _interval(values: Array, found: Features, *, price: float, confidence: float) -> WorstCase:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow
     from rich.table import Table
 
-    from smoothsynth.answer.estimate import Estimate
+    from smoothsynth.answer.estimate import Estimate, Groups
     from smoothsynth.verification.check import Verification
 
 
@@ -172,7 +172,9 @@ def answer(
     A question is made of averages **avg(...)** of arithmetic on columns: + - * /, power, exp, ln, log10, sqrt, abs, sin, cos,
     tan, tanh, atan, erf, logistic, least, greatest. Comparisons, and, or, not, between, case, floor, ceil and
     round may be used too: what jumps is answered between two smooth questions, with a wider interval. Levels are compared
-    with = <> in, missing values with is null; a group is named with where. Rows without a value are left out.
+    with = <> in, days with a text such as '2020-01-31', missing values with is null; rows are chosen with where. Rows
+    without a value are left out. There are **corr(a, b)**, **median(a)** and **quantile(a, 0.9)** too, and **group by** at
+    the end answers once for each level of a category.
 
     Example:  **smoothsynth answer out/ "avg(exp(-power((age - 50) / 10, 2)))"**
 
@@ -181,6 +183,8 @@ def answer(
     Example:  **smoothsynth answer out/ "avg(age >= 50 and age < 60)" --json**
 
     Example:  **smoothsynth answer out/ "avg(income where region = 'A')"**, **"avg(bmi is null)"**
+
+    Example:  **smoothsynth answer out/ "median(cost where age >= 50) group by sex"**, **"corr(age, cost)"**
 
     Example:  **smoothsynth answer out/ 'avg("blood pressure")'**
 
@@ -202,17 +206,35 @@ def answer(
         _show_answers(found, weighted=weighted)
 
 
-def _show_answers(found: Estimate, *, weighted: bool) -> None:
+def _show_answers(found: Estimate | Groups, *, weighted: bool) -> None:
     from rich.table import Table
 
+    from smoothsynth.answer.estimate import Groups
+
+    if isinstance(found, Groups):
+        _show_groups(found, weighted=weighted)
+        return
     table = Table(box=None, show_header=False)
-    table.add_row("on the synthetic rows" + (", weighted" if weighted else ""), f"{found.value:.6g}")
-    table.add_row(f"interval, {100 * found.confidence:g} %", f"{found.low:.6g} to {found.high:.6g}")
+    table.add_row("on the synthetic rows" + (", weighted" if weighted else ""), found.shown(found.value))
+    table.add_row(f"interval, {100 * found.confidence:g} %", f"{found.shown(found.low)} to {found.shown(found.high)}")
     table.add_row("  noise", f"± {found.noise:.3g}")
     table.add_row(f"  unseen ({found.unseen_is})", f"± {found.unseen:.3g}")
     table.add_row("  sampling of rows", f"± {found.sampling:.3g}")
     table.add_row("  fit, known shift", f"{found.fit + 0.0:+.3g}")
     show(table, found.in_words())
+
+
+def _show_groups(found: Groups, *, weighted: bool) -> None:
+    from rich.table import Table
+
+    confidence = next((f", {100 * one.confidence:g} %" for one in found), "")
+    table = Table(box=None)
+    heads = (", ".join(found.columns), "synthetic rows" + (", weighted" if weighted else ""), f"interval{confidence}")
+    for place, head in enumerate(heads):
+        table.add_column(visible(head), justify="right" if place == 1 else "left")
+    for row in found.rows():
+        table.add_row(*map(visible, row))
+    show(table, "Each interval has its confidence by itself; groups of few rows have wide ones.")
 
 
 @in_words
@@ -247,16 +269,17 @@ def report(
     if with_private is not None:
         from smoothsynth.pipeline.check import check as check_rows
         from smoothsynth.private.owner import compare
-        from smoothsynth.report.columns import counter
-        from smoothsynth.report.questions import on_columns
+        from smoothsynth.report.columns import Levels
+        from smoothsynth.report.questions import on_points
 
         comparison = compare(
             with_private,
             release.schema,
             rows=release.receipt.rows,
-            kernels=[(shape.name, shape.centres, shape.width) for shape in said.shapes],
-            questions=[on_columns(question) for question in said.questions],
-            counters={column.name: counter(column, release.schema) for column in said.others},
+            kernels=[(one.name, one.centres, one.width) for one in said.curves],
+            questions=[on_points(question, release.schema) for question in said.questions],
+            correlation=lambda points: said.correlations.of_rows(release.schema, points),
+            levels=[(one.name, tuple(one.shares)) for one in said.drawn if isinstance(one, Levels)],
         )
         checked = check_rows(with_private, release.schema)
     _write(output, render(said, comparison, checked), mode=0o644 if comparison is None else 0o600)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import RenderableType
 
+    from smoothsynth.answer.estimate import Estimate
     from smoothsynth.pipeline.release import Release
     from smoothsynth.pipeline.run import Progress
 
@@ -65,7 +66,7 @@ def _comparison(rows: pa.Table, released: Release) -> RenderableType:
         table.add_column(heading, justify="left" if heading == "question" else "right")
     cells = {name: rows[name].to_numpy() for name in rows.column_names}
     for question, truth in _QUESTIONS.items():
-        found = released.answer(question)
+        found = cast("Estimate", released.answer(question))
         table.add_row(question, f"{truth(cells):.4g}", f"{found.value:.4g}", f"{found.low:.4g} to {found.high:.4g}")
     return table
 

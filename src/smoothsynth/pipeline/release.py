@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from smoothsynth.answer.estimate import Estimate
+    from smoothsynth.answer.estimate import Estimate, Groups
     from smoothsynth.answer.statistics import Bin, Regression
     from smoothsynth.discovery.search import Found
     from smoothsynth.methods.paper import NoisySubspace
@@ -238,11 +238,12 @@ class Release:
         columns: Sequence[str] | None = None,
         confidence: float = 0.95,
         weighted: bool = False,
-    ) -> Estimate:
+    ) -> Estimate | Groups:
         """Answer a smooth question on the synthetic rows, with an interval for the private rows (docs/answers.md).
 
         release.answer(lambda t: np.exp(-((t["age"] - 50) / 10) ** 2), columns=["age"])
         release.answer("avg(exp(-power((age-50)/10, 2)))")
+        release.answer("median(cost where age >= 50) group by sex")      # an estimate for each group
 
         Here and below, `weighted=True` is about rows with the survey weights that the schema names.
         """
@@ -267,6 +268,14 @@ class Release:
         from smoothsynth.answer.statistics import correlation
 
         return correlation(self, first, second, confidence=confidence, weighted=weighted)
+
+    def corr(self, first: str, second: str, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
+        """Return the correlation of two columns, as `correlation` does: a question as text has this name."""
+        return self.correlation(first, second, confidence=confidence, weighted=weighted)
+
+    def median(self, column: str, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
+        """Return the median of a column, with its interval."""
+        return self.quantile(column, 0.5, confidence=confidence, weighted=weighted)
 
     def quantile(self, column: str, q: float, *, confidence: float = 0.95, weighted: bool = False) -> Estimate:
         """Return the q-quantile of a column, with its interval."""

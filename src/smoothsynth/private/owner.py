@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
     Kernel = tuple[str, Array, float]
-    Question = Callable[[Mapping[str, Array]], float]
-    # Shares of rows at levels or in bins, and of rows without any.
-    Shares = tuple[tuple[float, ...], float | None]
+    Question = Callable[[Array], float]
     Flags = NDArray[np.bool_]
     Progress = Callable[[str, int, int | None], None]
 
@@ -55,13 +53,13 @@ MOSTLY = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison:
-    """Kernel averages and means of columns, their correlations, shares of others, and answers, all of the private rows."""
+    """Kernel averages, shares of levels and of missing cells, correlations and answers, all of the private rows."""
 
     curves: tuple[Array, ...]
-    means: tuple[float, ...]
     correlation: Array
     answers: tuple[float, ...]
-    shares: tuple[Shares, ...] = ()
+    shares: tuple[Array, ...] = ()
+    missing: Mapping[str, float] = MappingProxyType({})
 
     def __repr__(self) -> str:
         return "<private comparison>"
@@ -72,13 +70,7 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for the owner's page."""
         lower = np.tril_indices(len(self.correlation), -1)
-        return {
-            "curves": [curve.tolist() for curve in self.curves],
-            "means": list(self.means),
-            "others": [{"shares": list(shares), "missing": missing} for shares, missing in self.shares],
-            "correlations": self.correlation[lower].tolist(),
-            "answers": list(self.answers),
-        }
+        return {"correlations": self.correlation[lower].tolist()}
 
 
 def compare(
@@ -88,13 +80,14 @@ def compare(
     rows: int,
     kernels: Sequence[Kernel],
     questions: Sequence[Question],
-    counters: Mapping[str, Callable[[Array], Shares]] = MappingProxyType({}),
+    correlation: Callable[[Array], Array],
+    levels: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> Comparison:
     """Compute what the page of a release shows, on the private rows, with values clipped to their bounds.
 
     A kernel is a column of numbers, centres and a width w:  mean exp(-((x - centre)/w)^2),  x scaled so that the bounds
-    are -1 and 1. A question takes these columns in their own units; a counter takes the coordinates of another column.
-    `rows` is what the receipt says.
+    are -1 and 1, over the rows that have it. A question and the correlation take rows as points of the cube; levels are
+    those of a column whose shares are shown. `rows` is what the receipt says.
     """
     if schema.person is not None:
         raise PlanError(
@@ -107,14 +100,12 @@ def compare(
             f"The release was made from {rows:,} rows; this table has {table.rows:,}. Name the table it was made from."
         )
     points = _unit_rows(table)
-    chosen = {name: points[:, schema.coordinates_of(name).start] for name, _, _ in kernels}
-    columns = {name: np.asarray(schema.columns[name].from_unit(unit), np.float64) for name, unit in chosen.items()}  # type: ignore[union-attr]
     return Comparison(
-        curves=tuple(_curve(columns[name], schema, kernel) for kernel in kernels for name in kernel[:1]),
-        means=tuple(float(np.mean(columns[name])) for name, _, _ in kernels),
-        correlation=_correlation(np.stack(list(chosen.values()), axis=1)) if chosen else np.zeros((0, 0)),
-        answers=tuple(float(question(columns)) for question in questions),
-        shares=tuple(count(points[:, schema.coordinates_of(name)]) for name, count in counters.items()),
+        curves=tuple(_curve(points, schema, kernel) for kernel in kernels),
+        correlation=correlation(points),
+        answers=tuple(float(question(points)) for question in questions),
+        shares=tuple(_shares(points, schema, *one) for one in levels),
+        missing={name: _missing(points, schema, name) for name, column in schema.columns.items() if column.nullable},
     )
 
 
@@ -123,18 +114,28 @@ def _unit_rows(table: Table) -> Array:
     return np.concatenate([table.schema.to_unit(batch) for batch in batches])
 
 
-def _curve(values: Array, schema: Schema, kernel: Kernel) -> Array:
+def _curve(points: Array, schema: Schema, kernel: Kernel) -> Array:
     name, centres, width = kernel
-    places = valued.scale_to_unit(values.copy(), *schema.columns[name].bounds)  # type: ignore[union-attr]
+    column, place = schema.columns[name], schema.coordinates_of(name)
+    known = points[points[:, place.stop - 1] < 0.5] if column.nullable else points
+    values = valued.from_unit(known[:, place.start], column)  # type: ignore[arg-type]
+    places = valued.scale_to_unit(values, *column.bounds)  # type: ignore[union-attr]
     return np.array([np.mean(np.exp(-(((places - centre) / width) ** 2))) for centre in centres])
 
 
-def _correlation(points: Array) -> Array:
-    """Return the correlation matrix; a column that does not vary has none, written as 0."""
-    centred = points - points.mean(axis=0)
-    length = np.sqrt((centred**2).sum(axis=0))
-    scaled = centred / np.where(length > 1e-12, length, np.inf)
-    return np.asarray(np.clip(scaled.T @ scaled, -1.0, 1.0))
+def _shares(points: Array, schema: Schema, name: str, levels: Sequence[str]) -> Array:
+    """Return the shares of some levels, or of true and false, among the rows that have one."""
+    column, place = schema.columns[name], schema.coordinates_of(name)
+    own = points[:, place]
+    if isinstance(column, Category):
+        return own[own.sum(axis=1) > 0.5].mean(axis=0)[[column.cube.texts.index(level) for level in levels]]
+    truth = float(np.mean(own[own[:, -1] < 0.5, 0] > 0.0 if column.nullable else own[:, 0] > 0.0))
+    return np.array([truth if level == "true" else 1.0 - truth for level in levels])
+
+
+def _missing(points: Array, schema: Schema, name: str) -> float:
+    own = points[:, schema.coordinates_of(name)]
+    return float(np.mean(own.sum(axis=1) < 0.5 if isinstance(schema.columns[name], Category) else own[:, -1] > 0.5))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

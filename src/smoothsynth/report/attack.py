@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from smoothsynth.pipeline import check
 from smoothsynth.pipeline.attack import CURVE_HEADS, HEADS, MARK
-from smoothsynth.report.page import asset, source_hash, table
+from smoothsynth.report.page import asset, source_hash
+from smoothsynth.report.sections import table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

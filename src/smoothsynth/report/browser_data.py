@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.answer import answer, columns, evidence, model_interval, query, worst_case_interval
+from smoothsynth.answer import columns, envelopes, evidence, model_interval, query, worst_case_interval
 from smoothsynth.queries.bases import LATTICE, HatBasis
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.soft_tables import SoftTables
@@ -89,10 +89,10 @@ def _settings(joint: float) -> dict[str, Any]:
         "grid": worst_case_interval.GRID,
         "nodes": columns.NODES,
         "most_tail": columns.MOST_TAIL,
-        "steps": list(answer.STEPS),
+        "steps": list(envelopes.STEPS),
         "most_columns": query.MOST_COLUMNS,
-        "vacuous": answer.VACUOUS,
-        "most_of_all": answer.MOST_OF_ALL,
+        "vacuous": envelopes.VACUOUS,
+        "most_of_all": envelopes.MOST_OF_ALL,
         "knots": KNOTS,
     }
 

@@ -1,48 +1,67 @@
-"""The columns as the page shows them: those of numbers, which it can be asked about, and the others.
+"""The columns as the page shows them: curves of numbers and days with a band, shares of levels with intervals.
 
 A *place* is a value in its own units, scaled so that the bounds are -1 and 1; without a transform it is the coordinate.
 """
 
 from __future__ import annotations
 
-import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.schema import Boolean, Category, Integer, Number, valued
-from smoothsynth.schema.valued import from_unit
+from smoothsynth.answer.answer import answer_tree
+from smoothsynth.answer.columns import groups_of
+from smoothsynth.answer.language import Apply, Column
+from smoothsynth.answer.query import Query
+from smoothsynth.answer.statistics import dated
+from smoothsynth.errors import SmoothsynthError
+from smoothsynth.report.charts import Axis
+from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number, valued
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from smoothsynth.answer.estimate import Estimate
+    from smoothsynth.answer.language import Node
     from smoothsynth.pipeline.release import Release
     from smoothsynth.schema import Schema
-    from smoothsynth.schema.encoding import Measure
 
     Array = NDArray[np.float64]
+    Valued = Number | Integer | Boolean | Date | Datetime
 
-CENTRES = 49
+CENTRES, CONFIDENCE = 25, 0.95
 _BINS = 32
 # The kernel exp(-((x - c)/w)^2) of the curve has a deviation of w / sqrt 2: a third of that of the rows.
 _SHARE, _LEAST_WIDTH = np.sqrt(2.0) / 3.0, 0.03
+# Of an axis this share of what nearly all rows span is left free at each end.
+_MARGIN = 0.08
+# A kernel wider than this share of the axis shows nothing.
+_WIDEST = 0.3
 _MOST_LEVELS = 12
+# Each place of a curve is a question: of a wide table not every column has one.
+MOST_CURVES = 30
+# Rows of a scatter.
+_MOST_POINTS = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A column of numbers: its coordinate, the places to show, the width of its kernel, and a histogram."""
+    """A column of numbers or days: its coordinate, the places to show, the width of its kernel, and a histogram.
+
+    A `bare` one is drawn without a curve.
+    """
 
     name: str
-    column: Number | Integer | Boolean
+    column: Valued
     coordinate: int
     low: float
     high: float
     width: float
     counts: NDArray[np.int64]
+    bare: bool = False
 
     @property
     def edges(self) -> Array:
@@ -51,8 +70,23 @@ class Shape:
 
     @property
     def centres(self) -> Array:
-        """The centres of the kernels of the curve, as places."""
-        return np.linspace(self.low, self.high, CENTRES)
+        """The centres of the kernels of the curve, as places; none if there is no curve."""
+        return np.linspace(self.low, self.high, 0 if self.bare or self.flat else CENTRES)
+
+    @property
+    def flat(self) -> bool:
+        """Whether the bounds are so far that a kernel is wider than what is shown."""
+        return self.width > _WIDEST * (self.high - self.low)
+
+    def in_units(self, places: Array) -> Array:
+        """Return places in the column's own units."""
+        return valued.scale_from_unit(np.asarray(places, dtype=np.float64), *self.column.bounds)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What the axis shows, in the column's own units."""
+        low, high = self.in_units(np.array([self.low, self.high])).tolist()
+        return low, high
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for the page."""
@@ -66,76 +100,102 @@ class Shape:
             "low": self.low,
             "high": self.high,
             "width": self.width,
-            "counts": self.counts.tolist(),
         }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plain:
-    """Another column: shares of rows at levels or in bins (with their noise, where known), and what is missing."""
+class Curve:
+    """What is drawn of a column of numbers: kernel averages with their band, the mean, and the share of missing values."""
+
+    shape: Shape
+    values: Array
+    lows: Array
+    highs: Array
+    mean: Estimate | None
+    missing: Estimate | None
+
+    @property
+    def name(self) -> str:
+        """The name of the column."""
+        return self.shape.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """What is drawn of a category or truth value: its most frequent levels, each with the estimate of its share."""
 
     name: str
-    kind: str
-    labels: tuple[str, ...]
-    shares: tuple[float, ...]
-    noise: tuple[float | None, ...]
-    missing: float | None
+    shares: dict[str, Estimate]
+    hidden: int
+    missing: Estimate | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for the page."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "labels": list(self.labels),
-            "shares": list(self.shares),
-            "noise": list(self.noise),
-            "missing": self.missing,
-        }
+
+def axis_of(release: Release, one: Curve | Levels) -> Axis:
+    """Return some rows of a column, evenly chosen, along the axis of a scatter."""
+    rows = release.table.num_rows
+    chosen = np.linspace(0, rows - 1, min(rows, _MOST_POINTS)).astype(np.int64)
+    if isinstance(one, Curve):
+        shape = one.shape
+        return Axis.of_numbers(shape.name, own_units(release, shape.name)[chosen], shape.ends, shape.column.kind)
+    column = release.schema.columns[one.name]
+    if isinstance(column, Category):
+        codes = column.codes(release.table[one.name].combine_chunks())
+        return Axis.of_levels(one.name, np.asarray(codes, dtype=np.int64)[chosen], column.cube.texts)
+    truth = own_units(release, one.name)[chosen]
+    return Axis.of_levels(one.name, np.where(np.isnan(truth), -1, truth == 1.0).astype(np.int64), ("false", "true"))
 
 
 def askable(schema: Schema) -> list[tuple[str, int]]:
-    """Return the columns of numbers without missing cells, which questions are about, with their coordinates."""
+    """Return the columns of numbers and days without missing cells, which the explorer is about, with their coordinates."""
     return [
         (name, schema.coordinates_of(name).start)
         for name, column in schema.columns.items()
-        if isinstance(column, (Number, Integer, Boolean)) and not column.nullable
+        if not isinstance(column, Category) and not column.nullable
     ]
 
 
 def own_units(release: Release, name: str) -> Array:
-    """Return a column of numbers of the synthetic rows in its own units."""
-    return np.asarray(release.table[name].to_numpy(zero_copy_only=False), dtype=np.float64)
+    """Return a column of numbers of the synthetic rows in its own units; NaN where it is missing."""
+    return valued.plain(release.table[name], release.schema.columns[name].kind)
 
 
-def places(values: Array, column: Number | Integer | Boolean) -> Array:
+def places(values: Array, column: Valued) -> Array:
     """Return values in their own units as places between the bounds."""
     return valued.scale_to_unit(values.copy(), *column.bounds)
 
 
 def shapes(release: Release, most: int) -> tuple[Shape, ...]:
-    """Describe the first `most` columns of numbers."""
-    return tuple(_shape(release, name, coordinate) for name, coordinate in askable(release.schema)[:most])
+    """Describe the first `most` columns of numbers and days that the explorer is about."""
+    return tuple(shape_of(release, name) for name, _ in askable(release.schema)[:most])
 
 
-def others(release: Release, most: int) -> tuple[Plain, ...]:
-    """Describe the first `most` of the other columns."""
-    asked = {name for name, _ in askable(release.schema)}
-    points = release.unit_rows()
-    return tuple(_plain(release, name, points) for name in release.schema.names if name not in asked)[:most]
+def drawn(release: Release, most: int) -> tuple[Curve | Levels, ...]:
+    """Describe the first `most` columns of the schema, whatever they hold."""
+    found = enumerate(release.schema.names[:most])
+    return tuple(
+        _levels(release, name)
+        if isinstance(release.schema.columns[name], (Category, Boolean))
+        else _curve(release, name, bare=place >= MOST_CURVES)
+        for place, name in found
+    )
 
 
-def _shape(release: Release, name: str, coordinate: int) -> Shape:
+def shape_of(release: Release, name: str) -> Shape:
+    """Describe a column of numbers or days, by the rows that have a value."""
     column = release.schema.columns[name]
-    assert isinstance(column, (Number, Integer, Boolean))  # noqa: S101
-    found = places(own_units(release, name), column)
+    assert not isinstance(column, Category)  # noqa: S101
+    known = own_units(release, name)
+    found = places(known[~np.isnan(known)], column)
+    found = found if len(found) else np.zeros(1)
     width = max(_LEAST_WIDTH, float(_SHARE * found.std()))
-    low, high = np.quantile(found, [0.005, 0.995])
-    low, high, bins = max(-1.0, float(low) - 2.0 * width), min(1.0, float(high) + 2.0 * width), _BINS
+    low, high = (float(end) for end in np.quantile(found, [0.005, 0.995]))
+    room = _MARGIN * (high - low) or width
+    low, high, bins = max(-1.0, low - room), min(1.0, high + room), _BINS
     lower, upper = column.bounds
-    if not isinstance(column, Number) and upper - lower < 10_000:
+    if not isinstance(column, (Number, Datetime)) and upper - lower < 10_000:
         low, high, bins = _around_levels(np.linspace(-1.0, 1.0, round(upper - lower) + 1), low, high)
     counts, _ = np.histogram(found, bins=bins, range=(low, high))
-    return Shape(name, column, coordinate, low, high, width, counts)
+    return Shape(name, column, release.schema.coordinates_of(name).start, low, high, width, counts)
 
 
 def _around_levels(levels: Array, low: float, high: float) -> tuple[float, float, int]:
@@ -148,7 +208,52 @@ def _around_levels(levels: Array, low: float, high: float) -> tuple[float, float
     return start, start + 2.0 * half * each * bins, bins
 
 
-def _transform(column: Number | Integer | Boolean) -> dict[str, Any] | None:
+def _curve(release: Release, name: str, *, bare: bool) -> Curve:
+    shape, query = replace(shape_of(release, name), bare=bare), Query.of(release, [name])
+    width = shape.width * (shape.column.bounds[1] / 2.0 - shape.column.bounds[0] / 2.0)
+
+    def kernel(centre: float) -> Callable[[Mapping[str, Array]], Array]:
+        return lambda table: np.exp(-(((table[name] - centre) / width) ** 2))
+
+    centres = shape.in_units(shape.centres).tolist()
+    found = [_estimated(query, kernel(centre)) for centre in centres]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
+        shape, known = replace(shape, bare=True), []
+    mean = _estimated(query, lambda table: table[name])
+    values, lows, highs = (np.array([getattr(one, end) for one in known]) for end in ("value", "low", "high"))
+    mean = None if mean is None else dated(mean, shape.column)
+    return Curve(shape, values, lows, highs, mean, _missing(release, name))
+
+
+def _estimated(query: Query, function: Callable[[Mapping[str, Array]], Array]) -> Estimate | None:
+    """Return an estimate, or None where no row has a value or numbers near the end of doubles have no answer."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return query.interval(function, confidence=CONFIDENCE)
+    except SmoothsynthError:
+        return None
+
+
+def _levels(release: Release, name: str) -> Levels:
+    groups = groups_of(Column(name), release.schema)
+    # Where no row has a level there are no shares of those that have one.
+    there = release.table[name].null_count < release.table.num_rows
+    found = {text: _share(release, condition) for text, condition in groups.items()} if there else {}
+    order = sorted(found, key=lambda text: -found[text].value)[:_MOST_LEVELS]
+    return Levels(name, {text: found[text] for text in order}, len(found) - len(order), _missing(release, name))
+
+
+def _share(release: Release, condition: Node) -> Estimate:
+    return answer_tree(release, Apply("avg", (condition,)), confidence=CONFIDENCE, weighted=False)
+
+
+def _missing(release: Release, name: str) -> Estimate | None:
+    nullable = release.schema.columns[name].nullable
+    return _share(release, Apply("is null", (Column(name),))) if nullable else None
+
+
+def _transform(column: Valued) -> dict[str, Any] | None:
     """Describe the public map of a column, with what the bounds become, and the coordinates of whole numbers."""
     if column.map is None:
         return None
@@ -162,71 +267,3 @@ def _transform(column: Number | Integer | Boolean) -> dict[str, Any] | None:
         "high": high,
         "levels": None if levels is None else levels.tolist(),
     }
-
-
-def counter(plain: Plain, schema: Schema) -> Callable[[Array], tuple[tuple[float, ...], float | None]]:
-    """Return what counts other rows, given by the coordinates of a column, at the same levels or in the same bins."""
-    column = schema.columns[plain.name]
-    if not isinstance(column, Category):
-        measure = column
-        return lambda points: _binned(points, measure)[:2]
-    chosen = [column.cube.texts.index(label) for label in plain.labels]
-
-    def levels(points: Array) -> tuple[tuple[float, ...], float | None]:
-        shares = points.mean(axis=0)
-        return tuple(shares[chosen].tolist()), max(0.0, float(1.0 - shares.sum()))
-
-    return levels
-
-
-def _binned(points: Array, column: Measure) -> tuple[tuple[float, ...], float | None, Array]:
-    """Return the shares of rows in bins between the bounds, of what is missing, and the edges."""
-    values = from_unit(points[:, 0], column)
-    there = points[:, 1] < 0.5 if column.nullable else np.ones(len(points), dtype=bool)
-    counts, edges = np.histogram(values[there], bins=_BINS, range=column.bounds)
-    missing = float(1.0 - there.mean()) if column.nullable else None
-    return tuple((counts / max(1, int(there.sum()))).tolist()), missing, edges
-
-
-def _plain(release: Release, name: str, points: Array) -> Plain:
-    column, where = release.schema.columns[name], release.schema.coordinates_of(name)
-    if isinstance(column, Category):
-        return _levels(release, name, points[:, where], where.start)
-    shares, missing, edges = _binned(points[:, where], column)
-    labels = tuple(_label(edge, column.kind) for edge in edges)
-    return Plain(name, column.kind, labels, shares, (None,) * len(shares), missing)
-
-
-def _levels(release: Release, name: str, indicators: Array, start: int) -> Plain:
-    column = release.schema.columns[name]
-    assert isinstance(column, Category)  # noqa: S101
-    shares = indicators.mean(axis=0)
-    noise = _noise_of_shares(release)
-    order = np.argsort(-shares, kind="stable")[:_MOST_LEVELS]
-    missing = float(1.0 - shares.sum()) if column.nullable else None
-    return Plain(
-        name,
-        column.kind,
-        tuple(column.cube.texts[k] for k in order),
-        tuple(float(shares[k]) for k in order),
-        tuple(noise.get(start + int(k)) for k in order),
-        missing,
-    )
-
-
-def _noise_of_shares(release: Release) -> dict[int, float]:
-    """Return the noise of the measured share of each level, where one was measured by itself."""
-    found: dict[int, float] = {}
-    for moments in release.moments:
-        if moments.measurement.transformation is None:
-            for feature, deviation in zip(moments.features, moments.deviations, strict=True):
-                if not feature.pooled and feature.degree == 1:
-                    found[feature.terms[0][0][0]] = float(deviation)
-    return found
-
-
-def _label(value: float, kind: str) -> str:
-    if kind in ("date", "datetime"):
-        step = datetime.timedelta(days=1) if kind == "date" else datetime.timedelta(seconds=1)
-        return (datetime.datetime(1970, 1, 1) + round(value) * step).isoformat(" ")[: 10 if kind == "date" else 16]
-    return f"{value:.4g}"

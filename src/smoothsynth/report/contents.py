@@ -19,9 +19,9 @@ from smoothsynth.model.contradictions import compared, contradictions
 from smoothsynth.model.marginal_moments import unmatched
 from smoothsynth.pipeline.release import MOMENTS_FILE, ROWS_FILE, Release, sha256
 from smoothsynth.report.browser_data import Embedding, answering, embed
-from smoothsynth.report.columns import Plain, Shape, others, shapes
+from smoothsynth.report.columns import Curve, Levels, Shape, axis_of, drawn, shapes
 from smoothsynth.report.limits import Correlations, Limit, correlations, limits
-from smoothsynth.report.questions import Question, questions
+from smoothsynth.report.questions import Question, Score, questions, score, stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from smoothsynth.accounting.charges import Charge
     from smoothsynth.model.contradictions import Contradiction
     from smoothsynth.pipeline.release import Receipt
+    from smoothsynth.report.charts import Axis
 
 
 _NOISE = {
@@ -119,15 +120,23 @@ class Contents:
     receipt: Receipt
     rows: Embedding
     shapes: tuple[Shape, ...]
-    others: tuple[Plain, ...]
+    drawn: tuple[Curve | Levels, ...]
+    axes: tuple[Axis, ...]
     correlations: Correlations
     questions: tuple[Question, ...]
+    stored: tuple[Question, ...]
+    score: Score
     spending: tuple[Spending, ...]
     limits: tuple[Limit, ...]
     unmatched: Mapping[str, float]
     contradictions: tuple[Contradiction, ...]
     hashes: Mapping[str, str]
     answering: Mapping[str, Any]
+
+    @property
+    def curves(self) -> tuple[Shape, ...]:
+        """The columns of which a curve is drawn."""
+        return tuple(one.shape for one in self.drawn if isinstance(one, Curve))
 
 
 def contents(release: Release, hashes: Mapping[str, str]) -> Contents:
@@ -138,19 +147,22 @@ def contents(release: Release, hashes: Mapping[str, str]) -> Contents:
 
 
 def _gathered(release: Release, hashes: Mapping[str, str]) -> Contents:
-    drawn = shapes(release, MOST_COLUMNS)
-    coordinates = [shape.coordinate for shape in drawn]
-    found = correlations(release, coordinates)
-    facts = answering(release, coordinates)
-    # Base64 makes four letters of three bytes; a pair of columns takes about twenty letters.
-    room = MOST_LETTERS - len(json.dumps(facts)) - 10 * len(drawn) ** 2
+    asked, all_columns = shapes(release, MOST_COLUMNS), drawn(release, MOST_COLUMNS)
+    names = release.schema.names[:MOST_COLUMNS]
+    found = correlations(release, names)
+    facts = answering(release, [shape.coordinate for shape in asked])
+    # Base64 makes four letters of three bytes; a column takes its chart and its axis, a pair a cell and two numbers.
+    room = MOST_LETTERS - len(json.dumps(facts)) - 26 * len(names) ** 2 - 6_000 * len(names)
     return Contents(
         receipt=release.receipt,
-        rows=embed(release, [shape.name for shape in drawn], most_bytes=room * 3 // 4),
-        shapes=drawn,
-        others=others(release, MOST_COLUMNS),
+        rows=embed(release, [shape.name for shape in asked], most_bytes=room * 3 // 4),
+        shapes=asked,
+        drawn=all_columns,
+        axes=tuple(axis_of(release, one) for one in all_columns),
         correlations=found,
-        questions=questions(release, drawn, found),
+        questions=questions(release, all_columns, found),
+        stored=stored(release, all_columns),
+        score=score(release, all_columns),
         spending=spending(release),
         limits=limits(release, found),
         unmatched=unmatched(release.schema, release.moments),

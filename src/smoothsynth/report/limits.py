@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.answer.columns import has_value
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.soft_tables import Cells
@@ -25,18 +27,28 @@ if TYPE_CHECKING:
 
     from smoothsynth.pipeline.release import Release
     from smoothsynth.queries.measurement import NoisyMoments
+    from smoothsynth.schema import Schema
 
 
 # A correlation is told from noise if it is larger than this many standard deviations (95 %).
 VISIBLE = 1.96
 
 
+# Of a category so many levels are looked at.
+_MOST_LEVELS = 24
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Correlations:
-    """Correlations of all pairs of columns, and the noise of each (infinite where the pair was not measured)."""
+    """Correlations of all pairs of columns, and the noise of each (infinite where the pair was not measured).
+
+    Of a category it is that of the level which goes most with the other column; `levels` has the coordinate of it for the
+    column of each row beside that of each column of the matrix. Its noise is larger by what choosing the largest asks for.
+    """
 
     values: NDArray[np.float64]
     noise: NDArray[np.float64]
+    levels: NDArray[np.int64]
 
     @property
     def visible(self) -> NDArray[np.bool_]:
@@ -55,19 +67,78 @@ class Correlations:
         order = np.argsort(-size, kind="stable")[:count]
         return [(int(first[k]), int(second[k])) for k in order]
 
+    def of_rows(self, schema: Schema, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the same correlations in other rows, given as points of the cube."""
+        first, second = self.levels, self.levels.T
+        chosen, places = np.unique(first, return_inverse=True)
+        found, _ = _pairwise(points[:, chosen], _there(schema, points, chosen))
+        places = places.reshape(first.shape)
+        rest = found[places, places.T]
+        np.fill_diagonal(rest, 1.0)
+        return np.asarray(np.where(first == second, 1.0, rest))
 
-def correlations(release: Release, coordinates: Sequence[int]) -> Correlations:
-    """Return the correlations of some coordinates of the synthetic rows with their noise.
+
+def correlations(release: Release, names: Sequence[str]) -> Correlations:
+    """Return the correlations of some columns of the synthetic rows with their noise, over the rows that have both.
 
     A product y_i y_j measured with noise of deviation s, where y is the row as the measurement saw it, puts noise of
-    deviation  s / (sd(y_i) sd(y_j))  on the correlation of columns i and j.
+    deviation  s / (sd(y_i) sd(y_j))  on the correlation of coordinates i and j.
     """
-    points, chosen = release.unit_rows(), np.asarray(coordinates, dtype=np.int64)
+    points, groups = release.unit_rows(), [_coordinates(release.schema, name) for name in names]
     noise = np.full((points.shape[1],) * 2, np.inf)
     for moments in release.moments:
         _lower(noise, moments, points)
-    np.fill_diagonal(noise, 0.0)
-    return Correlations(_correlation(points[:, chosen]), noise[np.ix_(chosen, chosen)])
+    chosen = np.array([c for group in groups for c in group], dtype=np.int64)
+    values, shares = _pairwise(points[:, chosen], _there(release.schema, points, chosen))
+    with np.errstate(divide="ignore"):
+        return _strongest_levels(groups, values, noise[np.ix_(chosen, chosen)] / shares)
+
+
+def _coordinates(schema: Schema, name: str) -> list[int]:
+    """Return the levels of a category, or the value of another column: not whether it is missing."""
+    place = schema.coordinates_of(name)
+    many = isinstance(schema.columns[name], Category)
+    return list(range(place.start, place.stop))[: _MOST_LEVELS if many else 1]
+
+
+def _there(schema: Schema, points: NDArray[np.float64], chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which rows have a value in the columns of some coordinates."""
+    found = np.ones((len(points), len(chosen)), dtype=bool)
+    for k, c in enumerate(chosen):
+        column, place = schema.columns[schema.owners[c][0]], schema.coordinates_of(schema.owners[c][0])
+        if column.nullable:
+            found[:, k] = has_value(column, points[:, place]) > 0.5
+    return found
+
+
+def _pairwise(points: NDArray[np.float64], there: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return correlations over the rows that have both, 0 where one does not vary, and the shares of these rows."""
+    known, seen = np.where(there, points - points.mean(axis=0), 0.0), there.astype(np.float64)
+    counts = np.maximum(seen.T @ seen, 1.0)
+    means, squares, products = (known.T @ seen) / counts, ((known**2).T @ seen) / counts, (known.T @ known) / counts
+    spread = np.sqrt(np.maximum(squares - means**2, 0.0))
+    length = spread * spread.T
+    values = np.where(length > 1e-24, (products - means * means.T) / np.maximum(length, 1e-300), 0.0)
+    return np.clip(values, -1.0, 1.0), counts / len(points)
+
+
+def _strongest_levels(
+    groups: Sequence[Sequence[int]], values: NDArray[np.float64], noise: NDArray[np.float64]
+) -> Correlations:
+    """Return one correlation for each pair of columns: that of the levels with the largest one that was measured."""
+    size, starts = len(groups), np.cumsum([0, *map(len, groups)])
+    found, least = np.eye(size), np.zeros((size, size))
+    levels = np.array([[group[0]] * size for group in groups], dtype=np.int64).reshape(size, size)
+    for i, j in itertools.combinations(range(size), 2):
+        where = (slice(starts[i], starts[i + 1]), slice(starts[j], starts[j + 1]))
+        block, own = values[where], noise[where]
+        ranked = np.abs(block) + 2.0 * np.isfinite(own)
+        a, b = divmod(int(np.argmax(ranked)), block.shape[1])
+        wider = NormalDist().inv_cdf(1.0 - 0.025 / block.size) / NormalDist().inv_cdf(0.975)
+        found[i, j] = found[j, i] = block[a, b]
+        least[i, j] = least[j, i] = own[a, b] * wider
+        levels[i, j], levels[j, i] = groups[i][a], groups[j][b]
+    return Correlations(found, least, levels)
 
 
 def _lower(noise: NDArray[np.float64], moments: NoisyMoments, points: NDArray[np.float64]) -> None:
@@ -88,16 +159,6 @@ def _correlated_pairs(moments: NoisyMoments) -> list[tuple[int, int, int]]:
         if not feature.pooled and len(term) == 2 and all(degree == 1 for _, degree in term):
             found.append((r, term[0][0], term[1][0]))
     return found
-
-
-def _correlation(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the correlation matrix; a column that does not vary has none, written as 0."""
-    centred = points - points.mean(axis=0)
-    length = np.sqrt((centred**2).sum(axis=0))
-    scaled = centred / np.where(length > 1e-12, length, np.inf)
-    values = np.clip(scaled.T @ scaled, -1.0, 1.0)
-    np.fill_diagonal(values, 1.0)
-    return np.asarray(values)
 
 
 _MOST_NAMES = 6

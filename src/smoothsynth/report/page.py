@@ -23,59 +23,28 @@ import math
 import re
 from html import escape
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from smoothsynth._runtime import VERSION
 from smoothsynth.accounting.charges import exceeding_probability
 from smoothsynth.answer.language import FUNCTIONS
 from smoothsynth.pipeline.readme import citation, title
 from smoothsynth.pipeline.release import as_script_data
+from smoothsynth.report import charts, sections
+from smoothsynth.report.questions import SCORE_HALF_WIDTH
+from smoothsynth.report.sections import count, figure, table
+from smoothsynth.schema import Category
 from smoothsynth.schema.about import read_about
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Mapping, Sequence
 
     from smoothsynth.model.contradictions import Contradiction
     from smoothsynth.pipeline.check import CheckReport
     from smoothsynth.pipeline.release import Receipt
     from smoothsynth.report.contents import Contents
-    from smoothsynth.report.questions import Question
+    from smoothsynth.report.sections import Comparison
     from smoothsynth.schema.about import About
-
-
-MINUS = "\u2212"
-
-
-def table(heads: Iterable[str], lines: Iterable[str], *, label: str, numbers: set[int]) -> str:
-    """Write a table that scrolls by itself where it is too wide; columns in `numbers` are set to the right."""
-    cells = []
-    for k, head in enumerate(heads):
-        kind = ' class="number"' if k in numbers else ""
-        cells.append(f'<th scope="col"{kind}>{escape(head)}</th>' if head else "<td></td>")
-    return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="Table: {escape(label)}"><table>'
-        f"<thead><tr>{''.join(cells)}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-    )
-
-
-def figure(value: float, half: float) -> str:
-    """Write a figure to two digits of its half width."""
-    if not half > 0 or not math.isfinite(half):
-        return f"{value:.4g}"
-    decimals, size = max(0, 1 - math.floor(math.log10(half))), max(abs(value), half)
-    if decimals <= 6 and size < 1e12:
-        return f"{value:,.{decimals}f}".replace("-", MINUS)
-    digits = min(12, max(2, math.floor(math.log10(size)) - math.floor(math.log10(half)) + 2))
-    return f"{value:.{digits}g}".replace("-", MINUS)
-
-
-def count(number: int, word: str) -> str:
-    """Write a number of things, in the plural unless there is one."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 _COMMANDS = """\
@@ -152,21 +121,6 @@ def verify(contents: Contents) -> str:
 NOT_FOR_RELEASE = "NOT FOR RELEASE"
 
 
-class Comparison(Protocol):
-    """Statistics of the private rows: as secret as the rows themselves."""
-
-    @property
-    def answers(self) -> Sequence[float]:
-        """The true answers to the typical questions."""
-
-    @property
-    def correlation(self) -> NDArray[np.float64]:
-        """The correlations of the private rows."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return `curves` and `means` of columns, `correlations` (lower half), `answers`, and shares of the `others`."""
-
-
 _MOST_LINES = 12
 
 
@@ -204,24 +158,27 @@ def _contradictions(found: Sequence[Contradiction]) -> str:
     )
 
 
-TIMES = "\u00d7"
-
-
 def texts(contents: Contents, comparison: Comparison | None, checked: CheckReport | None = None) -> dict[str, str]:
     """Return the HTML of every slot of the page that holds words."""
     owner = comparison is not None
     return {
         **_head(contents, owner=owner),
-        "ask_hidden": "" if contents.shapes else " hidden",
+        "ask_hidden": "" if contents.shapes or contents.stored else " hidden",
         "held_note": escape(_held_note(contents)),
         "warnings": warnings(contents),
         "language": escape(_language()),
-        "questions_intro": _questions_intro(contents, owner=owner),
-        "questions": _questions(contents.questions, comparison),
-        "columns_intro": escape(_columns_intro(contents, owner=owner)),
+        "questions_intro": sections.questions_intro(contents, owner=owner),
+        "questions": sections.questions(contents.questions, comparison),
+        "columns_intro": escape(sections.columns_intro(contents, owner=owner)),
+        "columns": sections.columns(contents, comparison),
         "check": "" if checked is None else _check(checked),
-        "pairs_intro": escape(_pairs_intro(contents, owner=owner)),
-        "pairs": _pairs(contents, owner=owner),
+        "stored_hidden": "" if contents.stored else " hidden",
+        "stored": "".join(
+            f'<option value="{escape(q.expression)}">{escape(q.words)}</option>' for q in contents.stored
+        ),
+        "shares": charts.shares_chart([charge.share for charge in contents.spending]),
+        "pairs_intro": escape(sections.pairs_intro(contents, owner=owner)),
+        "pairs": sections.pairs(contents, comparison),
         "spent_intro": escape(spent_intro(contents)),
         "charges": charges(contents),
         "limits": limits(contents),
@@ -234,7 +191,8 @@ def _language() -> str:
     functions = ", ".join(sorted(FUNCTIONS))
     return (
         f"Numbers, + - * / ** and parentheses; {functions}; comparisons, and, or, not, between, "
-        "case when … then … else … end. A question with jumps is put between two smooth ones and gets a wider interval."
+        "case when … then … else … end; days as '2020-01-31'. A question with jumps is put between two smooth ones and gets "
+        "a wider interval. The command also answers corr, median, quantile, where, is null and group by."
     )
 
 
@@ -270,10 +228,24 @@ def _head(contents: Contents, *, owner: bool) -> dict[str, str]:
             "of smooth functions come out nearly as they would on the private rows, while what anyone can learn about "
             f"{unit} is bounded."
         ),
+        "score": _score(contents),
         "figures": "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in figures),
         "promise": escape(receipt.promise()),
         "plain_words": escape(_plain_words(receipt, unit)),
     }
+
+
+def _score(contents: Contents) -> str:
+    """Say how much of what is smooth the release answers narrowly: one figure to compare releases by."""
+    found = contents.score
+    if not found.questions:
+        return ""
+    return (
+        f'<p class="score"><strong>{100.0 * found.narrow / found.questions:.0f} %</strong> of {found.questions:,} smooth '
+        f"questions have a 95 % interval of at most ± {SCORE_HALF_WIDTH:g}. The questions are averages of functions from 0 "
+        "to 1, chosen by one rule for all releases: kernels of one standard deviation at the quartiles of a column, its most "
+        "frequent levels, and products of two of these.</p>"
+    )
 
 
 def _about(about: About) -> str:
@@ -308,52 +280,6 @@ def _held_note(contents: Contents) -> str:
     )
 
 
-def _questions_intro(contents: Contents, *, owner: bool) -> str:
-    percent = f"{100 * contents.questions[0].confidence:g} %" if contents.questions else "95 %"
-    text = (
-        f"Each answer is the average over the synthetic rows, with an interval that is meant to hold the answer of the "
-        f"private rows {percent} of the time. The lines span all that the answer could be by the public bounds. Paste an "
-        "expression into the explorer, or give it to "
-    )
-    real = " The last columns show the answer of the private rows." if owner else ""
-    return f"{escape(text)}<code>smoothsynth answer</code>.{real}"
-
-
-def _questions(asked: Sequence[Question], comparison: Comparison | None) -> str:
-    if not asked:
-        return "<p>There is no column of numbers without missing cells to ask about.</p>"
-    heads = ["Question", "Answer", f"{100 * asked[0].confidence:g} % interval" if asked else "Interval", ""]
-    lines = []
-    for k, q in enumerate(asked):
-        half = (q.high - q.low) / 2
-        cells = [
-            f'<th scope="row"><span class="question">{escape(q.words)}</span><code>{escape(q.expression)}</code></th>',
-            f'<td class="number" data-label="Answer">{figure(q.value, half)}</td>',
-            f'<td class="number" data-label="Interval">{figure(q.low, half)} to {figure(q.high, half)}</td>',
-            f'<td class="bar-cell" data-question="{k}"></td>',
-        ]
-        if comparison is not None:
-            truth = comparison.answers[k]
-            held = q.low <= truth <= q.high
-            cells.append(f'<td class="number real" data-label="Private rows">{figure(truth, half)}</td>')
-            inside = ("", "inside") if held else (' class="missed"', "outside")
-            cells.append('<td{} data-label="In the interval?">{}</td>'.format(*inside))
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    if comparison is not None:
-        heads += ["Private rows", "In the interval?"]
-    return table(heads, lines, label="Typical questions", numbers={1, 2, 4})
-
-
-def _columns_intro(contents: Contents, *, owner: bool) -> str:
-    total, shown = len(contents.receipt.schema.names), len(contents.shapes) + len(contents.others)
-    rest = f" {shown:,} of {total:,} columns are shown." if shown < total else ""
-    real = " Dashed: the private rows, of every column." if owner else ""
-    return (
-        "Bars: the synthetic rows. Line: the same, smoothed by a kernel. Band: where the smoothed curve of the private "
-        f"rows lies, point by point, 95 % of the time.{real} Each axis shows the range of nearly all synthetic rows.{rest}"
-    )
-
-
 def _check(checked: CheckReport) -> str:
     """Show the owner which cells of the private rows were read, and which were not."""
     from smoothsynth.pipeline.check import HEADS
@@ -366,57 +292,6 @@ def _check(checked: CheckReport) -> str:
     ]
     shown = table(HEADS, lines, label="How the private cells were read", numbers=set(range(2, len(HEADS))))
     return f'<p class="real">How the private cells were read. {escape(checked.in_words())}</p>\n{shown}\n'
-
-
-def _pairs_intro(contents: Contents, *, owner: bool) -> str:
-    found = contents.correlations
-    upper = np.triu_indices(len(found.values), 1)
-    if not len(upper[0]):
-        return "There are no two columns of numbers here."
-    if not found.measured[upper].any():
-        return (
-            "No pair of columns was measured in this release, so every cell of the matrix is grey: the scatter shows how "
-            "the synthetic rows were made, not how the columns go together in the data."
-        )
-    grey = int((~found.visible)[upper].sum())
-    real = " Above the diagonal: the private rows." if owner else ""
-    return (
-        f"The matrix shows the correlations of the synthetic rows; {grey:,} of {len(upper[0]):,} pairs do not stand above "
-        f"the noise with 95 % confidence and are grey. Choose a cell, or two columns, to see the rows.{real}"
-    )
-
-
-def _pairs(contents: Contents, *, owner: bool) -> str:
-    if len(contents.shapes) < 2:
-        return ""
-    found = contents.correlations
-    shown = found.strongest(6)
-    names = [shape.name for shape in contents.shapes]
-    visible = [pair for pair in shown if found.visible[pair]]
-    buttons = "".join(
-        f'<li><button type="button" data-pair="{i} {j}">{escape(names[i])} {TIMES} {escape(names[j])} '
-        f"({found.values[i, j]:+.2f})</button></li>".replace("-0.", f"{MINUS}0.")
-        for i, j in visible
-    )
-    strongest = f'<ul class="strongest" aria-label="Strongest pairs">{buttons}</ul>' if visible else ""
-    i, j = shown[0]
-    keys = [("key", "positive"), ("key-negative", "negative"), ("key-muted", "below the noise, or not measured")]
-    legend = "".join(
-        f'<li><svg viewBox="0 0 20 12" aria-hidden="true"><rect class="{kind}" width="20" height="12"></rect></svg>'
-        f"{word}</li>"
-        for kind, word in keys
-    )
-    halves = " Below the diagonal: synthetic rows; above it: private rows." if owner else ""
-    return (
-        f'<div class="pair-layout"><div><h3>Rows of a pair</h3><div class="pair-choice">'
-        f'<div><label for="pair-x">Across</label><select id="pair-x" data-chosen="{i}"></select></div>'
-        f'<div><label for="pair-y">Up</label><select id="pair-y" data-chosen="{j}"></select></div></div>{strongest}'
-        '<canvas id="scatter" role="img" aria-label="Scatter of the synthetic rows"></canvas>'
-        '<p class="caption" id="pair-caption"></p></div>'
-        '<div><h3>Correlations</h3><canvas id="matrix" role="img" aria-label="Correlation matrix"></canvas>'
-        f'<ul class="legend">{legend}</ul><p class="caption" id="matrix-caption">Point at a cell to read it.{halves}</p>'
-        "</div></div>"
-    )
 
 
 SCRIPTS = (
@@ -455,15 +330,28 @@ def render(contents: Contents, comparison: Comparison | None = None, checked: Ch
 def _data(contents: Contents, comparison: Comparison | None) -> dict[str, Any]:
     return {
         "columns": [shape.as_dict() for shape in contents.shapes],
-        "others": [column.as_dict() for column in contents.others],
+        "axes": [axis.as_dict() for axis in contents.axes],
+        "levels": _level_names(contents),
         "rows": contents.rows.as_dict(),
         "correlations": _half(contents.correlations.values),
         "noise": [None if value == float("inf") else value for value in _half(contents.correlations.noise)],
-        "questions": [question.as_dict() for question in contents.questions],
-        "shares": [charge.share for charge in contents.spending],
+        "stored": [{"expression": q.expression, **q.answer.as_dict()} for q in contents.stored],
         "answering": dict(contents.answering),
         "private": None if comparison is None else comparison.as_dict(),
     }
+
+
+def _level_names(contents: Contents) -> list[list[str | None]]:
+    """Return, for each column beside each other one, the level that its correlation is about."""
+    schema = contents.receipt.schema
+    if not any(isinstance(column, Category) for column in schema.columns.values()):
+        return []
+    names = []
+    for line in contents.correlations.levels:
+        owner = schema.columns[schema.owners[line[0]][0]]
+        start = schema.coordinates_of(schema.owners[line[0]][0]).start
+        names.append([owner.cube.texts[c - start] if isinstance(owner, Category) else None for c in line.tolist()])
+    return names
 
 
 def _half(matrix: Any) -> list[float]:

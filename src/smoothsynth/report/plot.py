@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from smoothsynth.answer.estimate import Estimate
 from smoothsynth.errors import PlanError, meant
-from smoothsynth.report.columns import askable
 from smoothsynth.report.limits import correlations
 from smoothsynth.schema import Boolean, Category, unknown_column
 
@@ -54,14 +54,12 @@ def plot(
     return _answers(release, questions, confidence=confidence)
 
 
-def _chosen(release: Release, columns: Sequence[str] | None, known: Sequence[str], most: int) -> list[str]:
-    """Return the columns to draw: those that are named, or the first ones that can be drawn."""
-    names = list(known if columns is None else [columns] if isinstance(columns, str) else columns)
+def _chosen(release: Release, columns: Sequence[str] | None, most: int) -> list[str]:
+    """Return the columns to draw: those that are named, or the first ones."""
+    names = list(release.schema.names if columns is None else [columns] if isinstance(columns, str) else columns)
     for name in names:
         if name not in release.schema.columns:
             raise PlanError(unknown_column(str(name), release.schema.names))
-        if name not in known:
-            raise PlanError(f"{name!r} has levels, days or missing values, so it has no correlation. Leave it out.")
     if columns is not None and len(names) > most:
         raise PlanError(f"At most {most} columns are drawn at once; {len(names)} are named. Name fewer.")
     if not names:
@@ -70,7 +68,7 @@ def _chosen(release: Release, columns: Sequence[str] | None, known: Sequence[str
 
 
 def _columns(release: Release, columns: Sequence[str] | None) -> Figure:
-    names = _chosen(release, columns, release.schema.names, MOST_COLUMNS)
+    names = _chosen(release, columns, MOST_COLUMNS)
     wide = min(3, len(names))
     tall = math.ceil(len(names) / wide)
     figure = Picture(figsize=(4.0 * wide, 2.6 * tall), layout="constrained")
@@ -100,7 +98,7 @@ def _shares(cells: Any, rows: int) -> tuple[list[str], list[float]]:
 
 
 def _pairs(release: Release, columns: Sequence[str] | None) -> Figure:
-    names = _chosen(release, columns, release.schema.names, MOST_IN_PAIRS)
+    names = _chosen(release, columns, MOST_IN_PAIRS)
     points = [_coded(release, name) for name in names]
     figure = Picture(figsize=(2.2 * len(names),) * 2, layout="constrained")
     for place, axes in enumerate(np.ravel(figure.subplots(len(names), len(names), squeeze=False))):
@@ -125,10 +123,9 @@ def _coded(release: Release, name: str) -> NDArray[Any]:
 
 
 def _correlations(release: Release, columns: Sequence[str] | None) -> Figure:
-    """Draw correlations of columns of numbers; those that do not stand above their noise are in brackets."""
-    places = dict(askable(release.schema))
-    names = _chosen(release, columns, list(places), MOST_CORRELATED)
-    found = correlations(release, [places[name] for name in names])
+    """Draw correlations of columns, of categories the strongest level; those below their noise are in brackets."""
+    names = _chosen(release, columns, MOST_CORRELATED)
+    found = correlations(release, names)
     size = max(4.0, 0.55 * len(names) + 2.0)
     figure = Picture(figsize=(size + 1.0, size), layout="constrained")
     axes = figure.add_subplot()
@@ -146,13 +143,19 @@ def _correlations(release: Release, columns: Sequence[str] | None) -> Figure:
 
 def _answers(release: Release, questions: Sequence[str], *, confidence: float) -> Figure:
     """Draw what the synthetic rows say, and the interval for the private rows."""
-    found = [release.answer(question, confidence=confidence) for question in questions]
+    labels: list[str] = []
+    found: list[Estimate] = []
+    for question in questions:
+        made = release.answer(question, confidence=confidence)
+        groups = {"": made} if isinstance(made, Estimate) else {", ".join(k): v for k, v in made.estimates.items()}
+        labels += [f"{level}: {question}" if level else question for level in groups]
+        found += groups.values()
     figure = Picture(figsize=(7.0, 1.2 + 0.5 * len(found)), layout="constrained")
     axes = figure.add_subplot()
     values, heights = [one.value for one in found], range(len(found))[::-1]
     widths = [[one.value - one.low for one in found], [one.high - one.value for one in found]]
     axes.errorbar(values, list(heights), xerr=widths, fmt="o", capsize=4)
-    axes.set_yticks(list(heights), [_plain(question, 60) for question in questions])
+    axes.set_yticks(list(heights), [_plain(label, 60) for label in labels])
     axes.set_ylim(-0.5, len(found) - 0.5)
     axes.set_xlabel(f"synthetic rows (dot), private rows with {100 * confidence:g} % confidence (line)")
     return figure

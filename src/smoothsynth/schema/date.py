@@ -225,6 +225,12 @@ def _iso(bound: Any) -> str:
     return str(bound) if isinstance(bound, str) else str(bound.isoformat())
 
 
+def number_of(text: str, kind: str) -> float | None:
+    """Return a day or a moment in ISO 8601 as its days or seconds since 1970; None if the text is neither."""
+    read = _day(text) if kind == "date" else _moment(text)
+    return None if isinstance(read, str) else (_days if kind == "date" else _seconds)(read)
+
+
 def day_at(days: int) -> datetime.date:
     """Return the day that is so many days after 1970 began."""
     return _FIRST_DAY + datetime.timedelta(days=days)

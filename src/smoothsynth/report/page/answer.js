@@ -12,7 +12,7 @@ function filledTo(values, count) {
 function placeOf(name) {
   const c = COLUMNS.findIndex((column) => column.name === name);
   if (c >= 0) return c;
-  throw new Refusal(`There is no column of numbers without missing values “${name.slice(0, 60)}” on this page.${nearest(name, COLUMNS.map((column) => column.name))}`);
+  throw new Refusal(`There is no column of numbers or days without missing values “${name.slice(0, 60)}” on this page.${nearest(name, COLUMNS.map((column) => column.name))}`);
 }
 
 const onRows = (name) => valuesOf(placeOf(name));
@@ -133,8 +133,27 @@ function outside(node) {
   return node.name ? node.name !== "avg" && node.args.some(outside) : node.column !== undefined;
 }
 
+// A day in quotes as days or seconds since 1970; NaN if it is none.
+function dateNumber(column, text) {
+  const whole = text.trim(), day = /^\d{4}-\d\d-\d\d$/.test(whole);
+  const time = day ? Date.parse(`${whole}T00:00:00Z`) : column.kind === "datetime" && /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?$/.test(whole) ? Date.parse(`${whole.replace(" ", "T")}Z`) : NaN;
+  return time / (column.kind === "date" ? 86400000 : 1000);
+}
+
+// Texts beside columns of days become numbers; what is left is about levels.
+function settled(node) {
+  if (node.text !== undefined) throw new Refusal(`The text '${node.text.slice(0, 40)}' is about a level, or it is no day. Beside numbers and days without missing values this page answers the questions of the list; ask others with release.answer, or with the command smoothsynth answer.`);
+  if (!node.args) return node;
+  const args = [...node.args], dated = ["<", "<=", ">", ">=", "=", "!=", "-"].includes(node.name);
+  for (const [one, other] of dated ? [[0, 1], [1, 0]] : []) {
+    const column = COLUMNS.find((c) => c.name === args[one].column);
+    if (column && isDate(column) && args[other].text !== undefined && Number.isFinite(dateNumber(column, args[other].text))) args[other] = { value: dateNumber(column, args[other].text) };
+  }
+  return { ...node, args: args.map(settled) };
+}
+
 function answerExpression(text) {
-  const tree = parse(text), found = new Map();
+  const tree = settled(parse(text)), found = new Map();
   for (const one of walk(tree)) {
     if (one.column !== undefined) placeOf(one.column);
     if (one.name === "avg") found.set(JSON.stringify(one), one);
@@ -142,7 +161,10 @@ function answerExpression(text) {
   checkMeaning(tree);
   if (!found.size || outside(tree)) throw new Refusal("A question is about averages: put every column inside avg(...), as in avg(age).");
   const keys = [...found.keys()], averages = [...found.values()];
-  if (tree.name === "avg") return averageOf(tree.args[0], FACTS.confidence);
+  if (tree.name === "avg") {
+    const column = COLUMNS.find((one) => one.name === tree.args[0].column);
+    return { ...averageOf(tree.args[0], FACTS.confidence), scale: column ? column.kind : "number" };
+  }
   const bare = filledTree(tree, new Map(keys.map((key) => [key, 0])));
   return averages.some(hasJumps) || hasJumps(bare) ? combined(tree, keys, averages) : linearised(tree, keys, averages);
 }

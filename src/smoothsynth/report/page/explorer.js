@@ -4,13 +4,19 @@ const CURVE_CENTRES = 61;
 const explorer = { kernels: [], typed: false, pending: 0 };
 
 function startExplorer() {
-  if (!COLUMNS.length) return;
+  const ready = document.getElementById("stored"), box = document.getElementById("expression");
+  box.addEventListener("input", () => { explorer.typed = true; later(); });
+  ready.addEventListener("change", () => { if (ready.value) { box.value = ready.value; explorer.typed = true; later(); } });
+  document.getElementById("explorer").addEventListener("submit", (event) => event.preventDefault());
+  document.getElementById("kernels").parentElement.hidden = !COLUMNS.length;
+  if (!COLUMNS.length) {
+    explorer.typed = true;
+    box.value = RELEASE.stored[0]?.expression || "";
+    return later();
+  }
   for (let k = 0; k < Math.min(3, COLUMNS.length); k++) explorer.kernels.push({ column: k === 0 ? 0 : null, centre: 0, width: 0 });
   explorer.kernels.forEach(drawKernel);
   resetKernel(0);
-  const box = document.getElementById("expression");
-  box.addEventListener("input", () => { explorer.typed = true; later(); });
-  document.getElementById("explorer").addEventListener("submit", (event) => event.preventDefault());
   fromSliders();
 }
 
@@ -66,23 +72,24 @@ function written(value, step) {
 function kernelTexts() {
   return explorer.kernels.filter((kernel) => kernel.column !== null).map((kernel) => {
     const column = COLUMNS[kernel.column], step = (halfWidth(column) * (column.high - column.low)) / 200;
-    const centre = written(toOwnUnits(column, kernel.centre), step);
+    const place = toOwnUnits(column, kernel.centre), centre = isDate(column) ? textOf(column, place) : written(place, step);
     const width = Number((kernel.width * halfWidth(column)).toPrecision(3)).toString();
-    return { c: kernel.column, column, centre, width };
+    return { c: kernel.column, column, centre, width, at: isDate(column) ? dateNumber(column, centre) : Number(centre) };
   });
 }
 
 function kernelExpression(texts) {
-  return `avg(exp(${texts.map((t) => `-power((${quoted(t.column.name)} - ${t.centre.startsWith("-") ? `(${t.centre})` : t.centre}) / ${t.width}, 2)`).join(" ")}))`;
+  return `avg(exp(${texts.map((t) => `-power((${quoted(t.column.name)} - ${isDate(t.column) ? `'${t.centre}'` : t.centre.startsWith("-") ? `(${t.centre})` : t.centre}) / ${t.width}, 2)`).join(" ")}))`;
 }
 
 function fromSliders() {
   explorer.typed = false;
+  document.getElementById("stored").value = "";
   const texts = kernelTexts();
   let k = 0;
   explorer.kernels.forEach((kernel, slot) => {
     if (kernel.column === null) return;
-    document.getElementById(`centre-${slot}-shown`).textContent = shown(Number(texts[k].centre));
+    document.getElementById(`centre-${slot}-shown`).textContent = isDate(texts[k].column) ? texts[k].centre : shown(Number(texts[k].centre));
     document.getElementById(`width-${slot}-shown`).textContent = shown(Number(texts[k].width));
     k += 1;
   });
@@ -97,11 +104,11 @@ function later() {
 }
 
 function ask() {
-  if (!COLUMNS.length) return;
   const box = document.getElementById("expression"), text = box.value;
+  if (!text && !COLUMNS.length) return;
   const problem = document.getElementById("expression-error");
   try {
-    const answer = answerExpression(text);
+    const answer = storedAnswer(text) || answerExpression(text);
     problem.textContent = "";
     box.removeAttribute("aria-invalid");
     showAnswer(text, answer);
@@ -113,13 +120,20 @@ function ask() {
   }
 }
 
+// Answers of the library that stand in the page: to questions that its script cannot answer.
+function storedAnswer(text) {
+  const found = RELEASE.stored.find((one) => one.expression === text.trim());
+  return found && { ...found, how: found.unseen_is };
+}
+
 function showAnswer(text, answer) {
-  const half = (answer.high - answer.low) / 2;
+  const half = (answer.high - answer.low) / 2, column = { kind: answer.scale || "number" };
+  const written = (value) => (isDate(column) ? textOf(column, value) : shownWith(value, half));
   document.getElementById("asked").textContent = text.trim();
-  document.getElementById("value").textContent = shownWith(answer.value, half);
+  document.getElementById("value").textContent = written(answer.value);
   document.getElementById("value").dataset.exact = answer.value;
   const interval = document.getElementById("interval");
-  interval.textContent = `${100 * answer.confidence} % interval: ${shownWith(answer.low, half)} to ${shownWith(answer.high, half)}`;
+  interval.textContent = `${100 * answer.confidence} % interval: ${written(answer.low)} to ${written(answer.high)}`;
   interval.dataset.low = answer.low;
   interval.dataset.high = answer.high;
   const parts = document.getElementById("parts");
@@ -159,13 +173,13 @@ function showCurve(answer) {
   // The other kernels do not move: their product is computed once for each table.
   const others = new Map();
   const fixed = (table) => {
-    if (!others.has(table)) others.set(table, texts.slice(1).map((t) => each((v) => -(((v - Number(t.centre)) / Number(t.width)) ** 2), [table(t.column.name)])).reduce((a, b) => each((x, y) => x + y, [a, b]), 0));
+    if (!others.has(table)) others.set(table, texts.slice(1).map((t) => each((v) => -(((v - t.at) / Number(t.width)) ** 2), [table(t.column.name)])).reduce((a, b) => each((x, y) => x + y, [a, b]), 0));
     return others.get(table);
   };
   const kernel = (place) => (table) => each((v, rest) => Math.exp(rest - ((v - place) / Number(first.width)) ** 2), [table(first.column.name), fixed(table)]);
   const answers = places.map((place) => intervalOf([...new Set(texts.map((t) => t.c))].sort((a, b) => a - b), kernel(place)));
   const points = answers.map((a, k) => ({ at: places[k], ...a }));
   const label = `The answer for every centre of ${first.column.name}, with its interval`;
-  holder.replaceChildren(curveChart(points, { here: Number(first.centre), value: answer.value, label, width: Math.max(280, holder.clientWidth) }));
+  holder.replaceChildren(curveChart(points, { column: first.column, here: first.at, value: answer.value, label, width: Math.max(280, holder.clientWidth) }));
   caption.textContent = `The answer (line) and its ${100 * answer.confidence} % interval (band) for every centre in ${first.column.name}.`;
 }

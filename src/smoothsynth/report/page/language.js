@@ -12,7 +12,11 @@ const ARGUMENTS = {
 const ALIASES = { log: "ln", sigmoid: "logistic", mean: "avg", average: "avg", "<>": "!=", "==": "=" };
 const RESERVED = ["and", "or", "not", "between", "case", "when", "then", "else", "end"];
 const COMPARISONS = ["<=", ">=", "<>", "!=", "==", "=", "<", ">"];
-const TOKEN = /\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([\p{L}_][\p{L}\p{N}_]*)|"((?:[^"]|"")*)"|(\*\*|<=|>=|<>|!=|==|[-+*\/^()<>=,]))/uy;
+const TOKEN = /\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([\p{L}_][\p{L}\p{N}_]*)|'((?:[^']|'')*)'|"((?:[^"]|"")*)"|(\*\*|<=|>=|<>|!=|==|[-+*\/^()<>=,]))/uy;
+
+// What the library answers and this script does not.
+const BEYOND = ["corr", "correlation", "median", "quantile"];
+const ELSEWHERE = "this page knows the answers in the list above only. Ask with release.answer, or with the command smoothsynth answer, which know all columns without missing values and with them.";
 
 function quoted(name) {
   return /^[A-Za-z_][A-Za-z_0-9]*$/.test(name) && !RESERVED.includes(name.toLowerCase()) ? name : `"${name.replaceAll('"', '""')}"`;
@@ -33,6 +37,7 @@ function* walk(node) {
 
 class Parser {
   constructor(text) {
+    this.text = text;
     this.tokens = tokensOf(text);
     this.next = 0;
     this.depth = 0;
@@ -40,6 +45,7 @@ class Parser {
 
   whole() {
     const node = this.either();
+    if (this.take("group")) throw new Refusal(`Of groups ${ELSEWHERE}`);
     if (this.peek().kind !== "end") throw this.unexpected("an operator or the end");
     return node;
   }
@@ -64,7 +70,7 @@ class Parser {
 
   comparison() {
     let node = this.sum();
-    if (this.take("is")) throw new Refusal("This page answers questions about numbers without missing values. Ask for missing values with release.answer, or with the command smoothsynth answer.");
+    if (this.take("is")) throw new Refusal(`Of missing values ${ELSEWHERE}`);
     const turned = this.take("not");
     if (turned || this.peek().text.toLowerCase() === "between") {
       this.need("between");
@@ -103,6 +109,7 @@ class Parser {
     const token = this.peek(), word = token.text.toLowerCase();
     if (token.kind === "number") return { value: Number(this.advance().text) };
     if (token.kind === "quoted") return { column: this.advance().text };
+    if (token.kind === "text") return { text: this.advance().text };
     if (token.kind === "sign" && token.text === "(") {
       this.advance();
       const node = this.either();
@@ -118,10 +125,12 @@ class Parser {
     const name = this.advance().text;
     if (!(this.peek().kind === "sign" && this.peek().text === "(")) return { column: name };
     const called = name.toLowerCase();
+    if (BEYOND.includes(called)) throw new Refusal(`Of ${called}(...) ${ELSEWHERE}`);
     if (!Object.hasOwn(ARGUMENTS, called)) throw new Refusal(`There is no function “${name.slice(0, 60)}”.${nearest(called, Object.keys(ARGUMENTS))}`);
     this.advance();
     const args = [this.either()];
     while (this.take(",")) args.push(this.either());
+    if (this.take("where")) throw new Refusal(`Of groups ${ELSEWHERE}`);
     this.need(")");
     const [fewest, most] = ARGUMENTS[called];
     if (args.length < fewest || args.length > most) throw new Refusal(`${called} takes ${fewest === most ? fewest : `${fewest} to ${most}`} arguments; it was given ${args.length}.`);
@@ -171,23 +180,28 @@ class Parser {
 
   unexpected(wanted) {
     const token = this.peek(), found = token.kind === "end" ? "the question ends" : `there is “${token.text.slice(0, 40)}”`;
-    return new Refusal(`At character ${token.place + 1} of the question ${wanted} must stand, but ${found}.`);
+    return pointed(this.text, token.place, `At character ${token.place + 1} of the question ${wanted} must stand, but ${found}.`);
   }
 }
 
 function tokensOf(text) {
-  const tokens = [], kinds = ["number", "name", "quoted", "sign"], end = text.trimEnd().length;
+  const tokens = [], kinds = ["number", "name", "text", "quoted", "sign"], end = text.trimEnd().length;
   let place = 0;
   while (place < end) {
     TOKEN.lastIndex = place;
     const match = TOKEN.exec(text), start = place + text.slice(place).length - text.slice(place).trimStart().length;
-    if (!match && text[start] === "'") throw new Refusal("This page answers questions about numbers without missing values. Ask about levels of categories with release.answer, or with the command smoothsynth answer.");
-    if (!match) throw new Refusal(`At character ${start + 1} of the question “${text[start]}” means nothing here.`);
+    if (!match) throw pointed(text, start, `At character ${start + 1} of the question “${text[start]}” means nothing here.`);
     const which = match.slice(1).findIndex((part) => part !== undefined), content = match[which + 1];
-    tokens.push({ kind: kinds[which], text: kinds[which] === "quoted" ? content.replaceAll('""', '"') : content, place: start });
+    tokens.push({ kind: kinds[which], text: kinds[which] === "quoted" ? content.replaceAll('""', '"') : kinds[which] === "text" ? content.replaceAll("''", "'") : content, place: start });
     place = TOKEN.lastIndex;
   }
   return [...tokens, { kind: "end", text: "", place: end }];
+}
+
+// The question with a caret below the place, and one that is right.
+function pointed(text, place, words) {
+  const plain = (part) => part.replace(/\s/g, " "), before = plain(text.slice(Math.max(0, place - 36), place));
+  return new Refusal(`${words}\n    ${before}${plain(text.slice(place, place + 24))}\n    ${" ".repeat(before.length)}^\nFor example: avg(age), avg(age >= 50).`);
 }
 
 // The nearest of some names by the number of letters to change, if it is near.
