@@ -15,7 +15,7 @@ from smoothsynth.report import charts
 from smoothsynth.report.columns import CENTRES, MOST_CURVES, Curve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
