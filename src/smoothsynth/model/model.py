@@ -112,7 +112,7 @@ _KEPT_FLAT = 1e-3
 def hold_first(columns: Marginals, low: Sequence[NoisyMoments]) -> Marginals:
     """Tilt columns whose mean or mean square is further from the first release than noise explains, and no others.
 
-    The moment that is off is moved to where it was released; the other stays where later stages have it.
+    Both are moved to where they were released: one alone, with the other kept wrong, would ask for mass at the bounds.
     """
     released, noise = first_moments(columns, low)
     functions = np.stack([columns.places, 2.0 * columns.places**2 - 1.0], axis=1)
@@ -121,8 +121,7 @@ def hold_first(columns: Marginals, low: Sequence[NoisyMoments]) -> Marginals:
     moved = off.any(axis=1, keepdims=True)
     if not moved.any():
         return columns
-    wanted = np.where(off, released, found)
-    tilted = tilt(columns.mixed(_KEPT_FLAT), functions, wanted, np.where(moved, noise, UNKNOWN))
+    tilted = tilt(columns.mixed(_KEPT_FLAT), functions, released, np.where(moved, noise, UNKNOWN))
     return replace(tilted, masses=np.where(moved, tilted.masses, columns.masses))
 
 
@@ -176,6 +175,8 @@ class Model:
         family = type(noisy.measurement.family)
         with one_thread_if_small(MOST_SIMULATED * self.columns.count):
             learned = UPDATES[family](self, noisy)
+        if learned.columns is self.columns:
+            return learned
         columns = learned.columns if family is MarginalMoments else hold_first(learned.columns, learned.low)
         return replace(learned, columns=hold_public(hold_spikes(columns, learned.spikes), noisy.rows))
 
