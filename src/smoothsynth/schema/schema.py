@@ -31,6 +31,7 @@ from smoothsynth.schema.edits import checked_codes, is_edit
 from smoothsynth.schema.encoding import KINDS
 from smoothsynth.schema.hierarchy import with_level_files
 from smoothsynth.schema.number import Boolean, Integer, Number
+from smoothsynth.schema.unresolved import check_private_codes
 from smoothsynth.schema.valued import PRIVATE, shown
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def parse(text: str) -> dict[str, Any]:
 def write(
     columns: Mapping[str, Column],
     constraints: Sequence[str] = (),
-    codes: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+    codes: Mapping[str, Mapping[str, object] | str] = MappingProxyType({}),
     about: About = NOTHING,
     **named: str | None,
 ) -> str:
@@ -113,9 +114,12 @@ def write(
         parts.append(f"constraints = {_toml(list(constraints))}\n")
     if about.facts():
         parts.append("[about]\n" + "".join(f"{key} = {_toml(text)}\n" for key, text in about.facts().items()))
+    if words := {text: table for text, table in codes.items() if isinstance(table, str)}:
+        parts.append("[codes]\n" + "".join(f"{_toml(text)} = {_toml(word)}\n" for text, word in words.items()))
     for text, table in codes.items():
-        lines = [f"{_toml(value)} = {_toml(code)}" for value, code in table.items()]
-        parts.append(f"[codes.{_toml(text)}]\n" + "\n".join(lines) + "\n")
+        if not isinstance(table, str):
+            lines = [f"{_toml(value)} = {_toml(code)}" for value, code in table.items()]
+            parts.append(f"[codes.{_toml(text)}]\n" + "\n".join(lines) + "\n")
     for name, column in columns.items():
         lines = [f"{key} = {_toml(value)}" for key, value in column.facts().items()]
         parts.append(f"[columns.{_toml(name)}]\n" + "\n".join(lines) + "\n")
@@ -228,7 +232,7 @@ class Schema:
 
     A constraint is a text: "diastolic <= systolic", "net + tax = gross", "sum(visits) = 12000", "mean(age) = 41.3",
     "spouse is null where age < 15", "relation = 'husband' implies sex = 'm'", "education -> years". The last one needs
-    `codes`: {"education -> years": {"primary": 6, ...}}.
+    `codes`: {"education -> years": {"primary": 6, ...}}, or "private" for a table that a release finds within its budget.
     `person` names one more column of the table, with the id of the person whose row it is. It is never released; with it
     the promise is about persons, each of whom counts once (docs/proofs/persons.md).
     `weight` names the column of survey weights, a column like others that answers can be weighted with.
@@ -237,7 +241,7 @@ class Schema:
 
     columns: Mapping[str, Column]
     constraints: Sequence[str] = ()
-    codes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    codes: Mapping[str, Mapping[str, object] | str] = field(default_factory=dict)
     person: str | None = None
     weight: str | None = None
     about: About | Mapping[str, Any] = NOTHING
@@ -270,11 +274,13 @@ class Schema:
         known, linear = tuple(self.columns.items()), tuple(text for text in self.constraints if not is_edit(text))
         if linear:
             object.__setattr__(self, "rules", read_constraints(linear, known))
-        if len(linear) < len(self.constraints):
-            tables = tuple((text, tuple(table.items())) for text, table in self.codes.items())
-            rest = tuple(text for text in self.constraints if is_edit(text))
+        # A rule with private codes says nothing until they are found.
+        tables = tuple((text, tuple(t.items())) for text, t in self.codes.items() if isinstance(t, Mapping))
+        rest = tuple(text for text in self.constraints if is_edit(text) and self.codes.get(text) != PRIVATE)
+        if rest:
             object.__setattr__(self, "edits", read_edits(rest, tables, known, self.rules))
         object.__setattr__(self, "_offsets", MappingProxyType(offsets))
+        check_private_codes(self)
 
     def __repr__(self) -> str:
         names, more = self.names[:_MOST_SHOWN], len(self.names) - _MOST_SHOWN
@@ -290,8 +296,12 @@ class Schema:
         return page(head, facts, ("column", "public domain"), rows[:_MOST_ROWS], hidden=max(0, len(rows) - _MOST_ROWS))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        codes = {text: dict(table) for text, table in self.codes.items()}
-        return (Schema, (dict(self.columns), tuple(self.constraints), codes, self.person, self.weight, self.about))
+        constraints, codes = tuple(self.constraints), self._plain_codes
+        return (Schema, (dict(self.columns), constraints, codes, self.person, self.weight, self.about))
+
+    @property
+    def _plain_codes(self) -> dict[str, dict[str, object] | str]:
+        return {text: table if isinstance(table, str) else dict(table) for text, table in self.codes.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -441,7 +451,7 @@ class Schema:
             found["constraints"] = list(self.constraints)
         if about := read_about(self.about).facts():
             found["about"] = about
-        return {**found, "codes": {text: dict(table) for text, table in self.codes.items()}} if self.codes else found
+        return {**found, "codes": self._plain_codes} if self.codes else found
 
     def to_toml(self) -> str:
         """Write the schema as the text of a schema file."""
