@@ -6,16 +6,21 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import smoothsynth as ss
 from smoothsynth.accounting.charges import Charge, gaussian_sigma, laplace_scale, split_delta, stable_threshold
+from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.discovery.bounds import CELLS, STEPS, grid_over, reach
 from smoothsynth.discovery.levels import LevelsMeasurement
 from smoothsynth.discovery.search import Search, plan_discovery
 from smoothsynth.pipeline.plan import plan
+from smoothsynth.private import measure
+from smoothsynth.private.engines.local import LocalEngine
+from smoothsynth.private.table import open_table
 from smoothsynth.queries.measurement import FULL_WEIGHT
 from smoothsynth.schema.category import Intervals
 
@@ -192,3 +197,47 @@ def test_plans_cost_no_more_than_the_budget(epsilon, delta, bounds_share, levels
     assert planned.cost.epsilon <= epsilon
     assert planned.cost.delta <= delta
     assert planned.cost.epsilon >= epsilon * 0.999
+
+
+CODED = {
+    "a": [None, "x", "y", "no level"],
+    "b": [None, "u", "v", "w"],
+    "c": [None, True, False],
+}
+CODED_COLUMNS = {
+    "a": ss.Category(["x", "y"]),
+    "b": ss.Category(["u", "v", "w"], nullable=True),
+    "c": ss.Boolean(nullable=True),
+}
+coded_rows = st.tuples(*map(st.sampled_from, CODED.values()))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(coded_rows, min_size=1, max_size=6), coded_rows, st.sampled_from([0.0, 1e-6]), st.integers(1, 2))
+def test_replacing_a_row_moves_counts_of_pairs_by_what_is_charged(rows, other, delta, count):
+    """The real measuring code without its noise: in L1 by 2 for each table, in L2 by the root of that, or not at all."""
+    rules = ["a -> b", "a -> c"][:count]
+    schema = ss.Schema(CODED_COLUMNS, rules, dict.fromkeys(rules, "private"))
+    planned = _planned(schema, delta)
+    before, after = (_pairs_counted(schema, planned, table) for table in (rows, [other, *rows[1:]]))
+    move = np.array(after, dtype=float) - np.array(before, dtype=float)
+    assert sum(before) == sum(after) == count * len(rows) * FULL_WEIGHT
+    places = [("xy".find(row[0] or "-"), row[1], row[2]) for row in (rows[0], other)]
+    changed = sum(places[0][0] != places[1][0] or places[0][i] != places[1][i] for i in range(1, count + 1))
+    assert np.abs(move).sum() == 2 * FULL_WEIGHT * changed
+    assert np.linalg.norm(move) == pytest.approx(math.sqrt(2 * changed) * FULL_WEIGHT)
+    # What is charged is the most that occurs, and no more than its rounding above it.
+    most = math.sqrt(2 * count) if delta else 2 * count
+    assert planned.codes.sensitivity == math.ceil(most * FULL_WEIGHT)
+
+
+def _pairs_counted(schema, planned, rows):
+    columns = dict(zip(CODED, zip(*rows, strict=True), strict=True))
+    types = {"a": pa.string(), "b": pa.string(), "c": pa.bool_()}
+    table = open_table(pa.table({n: pa.array(cells, types[n]) for n, cells in columns.items()}), schema)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "_draw_noise", lambda size, _measurement: [0] * size)
+        ledger = Ledger(ss.Budget(1.0, 1e-6))
+        found = measure.discover(table, planned, engine=LocalEngine(), ledger=ledger)
+    assert ledger.charges == planned.charges
+    return found.codes.integers

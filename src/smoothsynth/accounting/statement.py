@@ -238,7 +238,7 @@ def accounting_events(charges: Iterable[Charge]) -> list[dict[str, Any]]:
     and parameter epsilon has the losses -epsilon and epsilon only: it is randomised response, which dominates
     every mechanism that is epsilon-private, so it stands for the cube, the ball and Laplace noise on many sums too
     (Kairouz, Oh and Viswanath 2015). A charge with a delta of its own is an epsilon-private one but for that probability:
-    `plus_delta` is no argument, and has to be added to the delta of all others (docs/proofs/private-schema.md, section 4).
+    `plus_delta` is no argument, and has to be added to the delta of all others (docs/proofs/private-schema.md, section 5).
     """
     return [_event(charge) for charge in charges]
 

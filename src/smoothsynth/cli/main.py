@@ -106,6 +106,9 @@ BoundsShareOption = Annotated[
 LevelsShareOption = Annotated[
     float, typer.Option(help="The share of epsilon that finds levels which the schema calls private.")
 ]
+CodesShareOption = Annotated[
+    float, typer.Option(help="The share of the budget that finds codes which the schema calls private.")
+]
 TablesOption = Annotated[
     int | None,
     typer.Option(
@@ -278,6 +281,7 @@ def plan(
     rows_per_person: PersonOption = 1,
     bounds_share: BoundsShareOption = 0.1,
     levels_share: LevelsShareOption = 0.1,
+    codes_share: CodesShareOption = 0.1,
     tables: TablesOption = None,
     target: TargetOption = None,
     target_error: Annotated[
@@ -309,6 +313,7 @@ def plan(
         "rows_per_person": rows_per_person,
         "bounds_share": bounds_share,
         "levels_share": levels_share,
+        "codes_share": codes_share,
     }
     made = make_plan(described, rows, epsilon=epsilon, synthetic_rows=size, **choices)
     needed: dict[str, float | None] = {}
@@ -358,6 +363,7 @@ def release(
     rows_per_person: PersonOption = 1,
     bounds_share: BoundsShareOption = 0.1,
     levels_share: LevelsShareOption = 0.1,
+    codes_share: CodesShareOption = 0.1,
     tables: TablesOption = None,
     target: TargetOption = None,
     ledger: Annotated[
@@ -439,6 +445,7 @@ def release(
                 rows_per_person=rows_per_person,
                 bounds_share=bounds_share,
                 levels_share=levels_share,
+                codes_share=codes_share,
                 progress=progress,
                 ledger=ledger,
                 label=output.name,

@@ -4,7 +4,7 @@ The search for all private bounds of a schema, round by round, and what each rou
 
 What a search has released: noisy counts, and the schema that follows from them.
 
-What finding private bounds and levels costs, before any data: measurements, and the budget that is left.
+What finding private bounds, levels and codes costs, before any data: measurements, and the budget that is left.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from smoothsynth.accounting.charges import (
     split_multiplier,
 )
 from smoothsynth.discovery.bounds import ROUNDS, STEPS, BoundsSearch, hidden_rows, needed_rows
+from smoothsynth.discovery.codes import clear_lead, count_pairs, found_codes, recount
 from smoothsynth.discovery.levels import LevelsMeasurement, NoisyLevels
 from smoothsynth.errors import PlanError, ReleaseError
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 from smoothsynth.schema import Schema
 from smoothsynth.schema.category import Intervals
-from smoothsynth.schema.unresolved import closed, open_bounds, open_levels
+from smoothsynth.schema.unresolved import closed, open_bounds, open_codes, open_levels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,11 +129,17 @@ class Found:
     asked: Schema
     levels: tuple[NoisyLevels, ...] = ()
     rounds: tuple[NoisyMoments, ...] = ()
+    codes: NoisyMoments | None = None
+
+    @property
+    def noisy(self) -> tuple[NoisyLevels | NoisyMoments, ...]:
+        """All noisy counts, in the order in which they were released."""
+        return (*self.levels, *self.rounds, *(() if self.codes is None else (self.codes,)))
 
     @property
     def measurements(self) -> tuple[LevelsMeasurement | Measurement, ...]:
         """What was measured, in order."""
-        return (*(noisy.measurement for noisy in self.levels), *(noisy.measurement for noisy in self.rounds))
+        return tuple(noisy.measurement for noisy in self.noisy)
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -158,7 +165,19 @@ class Found:
             raise ReleaseError("The private bounds and levels of a release must all have been counted; they were not.")
         columns: dict[str, Column] = {n.measurement.column: n.closed(wanted[n.measurement.column]) for n in self.levels}
         rows = self.rounds[0].rows if self.rounds else 1
-        return closed(self.asked, {**columns, **search.found(rows)})
+        return closed(self.asked, {**columns, **search.found(rows)}, self._codes())
+
+    def _codes(self) -> dict[str, dict[str, object]]:
+        """Return the codes that follow from the counts of pairs; counts of anything else are refused."""
+        if self.codes is None and not open_codes(self.asked):
+            return {}
+        if (
+            self.codes is None
+            or not open_codes(self.asked)
+            or self.codes.measurement != recount(self.asked, self.codes)
+        ):
+            raise ReleaseError("The private codes of a release must follow from counts of their pairs; they do not.")
+        return found_codes(self.asked, self.codes)
 
     def remarks(self) -> list[str]:
         """Say of each column of which nothing was found what it has instead."""
@@ -171,6 +190,7 @@ class Found:
             "asked": self.asked.facts(),
             "levels": [noisy.as_dict() for noisy in self.levels],
             "rounds": [noisy.as_dict() for noisy in self.rounds],
+            **({} if self.codes is None else {"codes": self.codes.as_dict()}),
         }
 
     @classmethod
@@ -180,6 +200,7 @@ class Found:
             Schema.from_facts(facts["asked"]),
             tuple(NoisyLevels.from_dict(noisy) for noisy in facts["levels"]),
             tuple(NoisyMoments.from_dict(noisy) for noisy in facts["rounds"]),
+            NoisyMoments.from_dict(facts["codes"]) if "codes" in facts else None,
         )
 
     def after_levels(self, noisy: NoisyLevels) -> Found:
@@ -190,6 +211,10 @@ class Found:
         """Return it with one more round of the bounds."""
         return replace(self, rounds=(*self.rounds, noisy))
 
+    def after_codes(self, noisy: NoisyMoments) -> Found:
+        """Return it with the counts of pairs that show the codes."""
+        return replace(self, codes=noisy)
+
 
 # The share of each round: the first must find anything at all.
 ROUND_SHARES = (0.4, 0.3, 0.3)
@@ -197,12 +222,12 @@ ROUND_SHARES = (0.4, 0.3, 0.3)
 LEVELS_DELTA = 0.1
 # A plan says so if more than this share of all rows is needed between two powers of two.
 DOUBTFUL = 0.1
-_REMEDY = "Declare public ones where you can, or give a larger epsilon, bounds_share or levels_share."
+_REMEDY = "Declare public ones where you can, or give a larger epsilon, bounds_share, levels_share or codes_share."
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What will be measured to find private levels and bounds, and the budget that is left after it."""
+    """What will be measured to find private levels, bounds and codes, and the budget that is left after it."""
 
     levels: tuple[LevelsMeasurement, ...]
     rounds: tuple[Measurement, ...]
@@ -210,16 +235,20 @@ class Discovery:
     rest: Budget
     bounds_share: float
     levels_share: float
+    codes: Measurement | None = None
+    coded: tuple[str, ...] = ()
+    codes_share: float = 0.0
 
     @property
     def charges(self) -> tuple[Charge, ...]:
         """What will be charged, in order."""
-        return (*(m.charge() for m in self.levels), *(m.charge() for m in self.rounds))
+        codes = () if self.codes is None else (self.codes,)
+        return (*(m.charge() for m in self.levels), *(m.charge() for m in (*self.rounds, *codes)))
 
     @property
     def needed(self) -> int:
-        """How many rows must share a place (two powers of two, or a level) to be found."""
-        found = [m.threshold for m in self.levels]
+        """How many rows must share a place (two powers of two, a level, or a level and its code) to be found."""
+        found = [m.threshold for m in self.levels] + ([] if self.codes is None else [clear_lead(self.codes)])
         if self.rounds:
             first = self.rounds[0]
             widest = max(len(group) for group in first.exclusive)
@@ -242,12 +271,18 @@ class Discovery:
             f"{m.threshold:,} rows or more; all others count at `other`."
             for m in self.levels
         ]
+        if self.codes is not None:
+            said.append(
+                f"Private codes ({', '.join(self.coded)}), for {self.codes_share:.2g} of the budget: right where about "
+                f"{clear_lead(self.codes):,} rows more have the code of a level than any other; of rarer levels, noise may "
+                "choose the code."
+            )
         if self.needed > rows:
             said.append(f"That is more than all rows, {rows:,}: a release will be refused. {_REMEDY}")
         elif self.needed > DOUBTFUL * rows:
             said.append(
-                f"That is {self.needed / rows:.0%} of all rows, so the search may find nothing: cells are at `other` then, "
-                f"and bounds are a guess. {_REMEDY}"
+                f"That is {self.needed / rows:.0%} of all rows, so the search may find nothing, or what is wrong: cells are "
+                f"at `other` then, and bounds are a guess. {_REMEDY}"
             )
         return said
 
@@ -255,8 +290,8 @@ class Discovery:
         """Raise PlanError if so few rows cannot show anything."""
         if self.needed > rows:
             raise PlanError(
-                f"Private bounds and levels need about {self.needed:,} rows that lie close together to be found at this "
-                f"budget; the table has {rows:,} in all. {_REMEDY} Nothing was spent."
+                f"Private bounds, levels and codes need about {self.needed:,} rows that lie close together to be found at "
+                f"this budget; the table has {rows:,} in all. {_REMEDY} Nothing was spent."
             )
 
 
@@ -266,6 +301,7 @@ def plan_discovery(
     *,
     bounds_share: float,
     levels_share: float,
+    codes_share: float = 0.1,
     rows_per_person: int,
     averaged: int = 1,
     gaussian: bool,
@@ -274,28 +310,36 @@ def plan_discovery(
 
     Shares are those of epsilon for levels and under Laplace noise, and those of 1/multiplier^2 under Gaussian noise.
     """
-    bounds, categories = tuple(open_bounds(schema)), tuple(open_levels(schema))
-    if not bounds and not categories:
+    bounds, categories, coded = (tuple(found(schema)) for found in (open_bounds, open_levels, open_codes))
+    if not bounds and not categories and not coded:
         return None
     levels, rest = _levels(categories, budget, share=levels_share, rows_per_person=max(rows_per_person, averaged))
-    if not bounds:
-        return Discovery(levels, (), (), rest, bounds_share, levels_share)
-    _check_share("bounds_share", bounds_share)
-    shares = [*(bounds_share * share for share in ROUND_SHARES), 1.0 - bounds_share]
-    costs: list[dict[str, float]]
-    if gaussian:
-        *multipliers, left = split_multiplier(gaussian_multiplier(rest.epsilon, rest.delta), shares)
-        costs = [{"multiplier": multiplier} for multiplier in multipliers]
-        rest = Budget(gaussian_epsilon(left, rest.delta), rest.delta)
-    else:
-        *epsilons, left = split_epsilon(rest.epsilon, shares)
-        costs, rest = [{"epsilon": epsilon} for epsilon in epsilons], Budget(left)
-    if len(costs) != ROUNDS:
-        raise AssertionError("one share for each round")
+    shares = {"bounds_share": bounds_share} if bounds else {}
+    shares |= {"codes_share": codes_share} if coded else {}
+    costs, rest = _divided(rest, shares, gaussian=gaussian)
     rounds = tuple(
-        replace(one, averaged=averaged) for one in planned_rounds(schema, costs, rows_per_person=rows_per_person)
+        replace(one, averaged=averaged)
+        for one in (planned_rounds(schema, costs[:ROUNDS], rows_per_person=rows_per_person) if bounds else ())
     )
-    return Discovery(levels, rounds, bounds, rest, bounds_share, levels_share)
+    pairs = count_pairs(schema, costs[-1], rows_per_person=rows_per_person, averaged=averaged) if coded else None
+    return Discovery(levels, rounds, bounds, rest, bounds_share, levels_share, pairs, coded, codes_share)
+
+
+def _divided(budget: Budget, shares: Mapping[str, float], *, gaussian: bool) -> tuple[list[dict[str, float]], Budget]:
+    """Return the costs of the rounds of bounds, if those have a share, and of codes, if they have one; and the rest."""
+    for name, share in shares.items():
+        _check_share(name, share)
+    if not shares:
+        return [], budget
+    if (left := 1.0 - sum(shares.values())) <= 0.0:
+        raise PlanError("bounds_share and codes_share must leave some of the budget for all else; they do not.")
+    parts = [s * part for name, s in shares.items() for part in (ROUND_SHARES if name == "bounds_share" else (1.0,))]
+    if gaussian:
+        *multipliers, rest = split_multiplier(gaussian_multiplier(budget.epsilon, budget.delta), [*parts, left])
+        kept = Budget(gaussian_epsilon(rest, budget.delta), budget.delta)
+        return [{"multiplier": multiplier} for multiplier in multipliers], kept
+    *epsilons, rest = split_epsilon(budget.epsilon, [*parts, left])
+    return [{"epsilon": epsilon} for epsilon in epsilons], Budget(rest)
 
 
 def _levels(

@@ -207,7 +207,7 @@ def start(
     _check_plain(choices)
     if planned.discovery is not None:
         raise PlanError(
-            "A study needs public bounds and levels: its sites would have to count in intervals that they cannot check. "
+            "A study needs public bounds, levels and codes: its sites would have to count in cells that they cannot check. "
             "Declare them, or let one site find them in a release of its own rows."
         )
     many = [name for name, c in schema.columns.items() if isinstance(c, Category) and c.hierarchy is not None]

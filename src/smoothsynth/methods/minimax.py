@@ -66,7 +66,8 @@ class Minimax:
         check_noise(self.noise, budget)
         if is_open(schema):
             raise PlanError(
-                "method='minimax' needs public bounds. Declare them, or take method='auto', which finds them."
+                "method='minimax' needs public bounds, levels and codes. Declare them, or take method='auto', which finds "
+                "them."
             )
         if len(schema.names) > MOST_COLUMNS:
             raise PlanError(

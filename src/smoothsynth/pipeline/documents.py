@@ -340,10 +340,11 @@ def _subspace(facts: dict[str, Any]) -> NoisySubspace:
 
 def _found(facts: dict[str, Any]) -> Found:
     check_shape(facts, FOUND, "search")
+    check_shape(facts.get("codes"), (_TABLES, None), "search for codes")
     if len(facts["rounds"]) + len(facts["levels"]) > MOST_CHARGES:
         raise ReleaseError(f"A search has at most {MOST_CHARGES:,} measurements; this one has more.")
     found = Found.from_dict(facts)
-    for m in found.rounds:
+    for m in (*found.rounds, *(() if found.codes is None else (found.codes,))):
         _check_figures((*m.integers, *m.measurement.weights))
     for levels in found.levels:
         _check_figures(count for _, count in levels.counts)

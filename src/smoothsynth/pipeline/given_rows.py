@@ -60,7 +60,9 @@ def public_prior(prior: Any, schema: Schema, data: Any, method: Method, *, keep:
     if keep is not None:
         raise PlanError("Sums are kept for updates, which do not know of a prior. Leave out prior or keep.")
     if is_open(schema):
-        raise PlanError("A prior needs public bounds and levels. Declare those that are private, or leave it out.")
+        raise PlanError(
+            "A prior needs public bounds, levels and codes. Declare those that are private, or leave it out."
+        )
     if prior is data or _is_among(_place(prior), data):
         raise PlanError("The prior is the private table itself, and would be published. Name a public table.")
     table = given_rows(_only_columns(_arrow(_public_table(prior, schema), "prior"), schema), schema, called="prior")

@@ -114,6 +114,7 @@ def _reached(measured: Measured) -> Iterator[Reached]:
     if measured.found is not None:
         yield from (_of_moments(f"of round {i} of the bounds", m) for i, m in enumerate(measured.found.rounds, start=1))
         yield from map(_of_levels, measured.found.levels)
+        yield from () if measured.found.codes is None else [_of_moments("of the codes", measured.found.codes)]
     yield from (_of_moments(f"of measurement {i}", m) for i, m in enumerate(measured.moments, start=1))
     yield from (_of_moments(f"of earlier measurement {i}", m) for i, m in enumerate(measured.earlier, start=1))
     if measured.subspace is not None:
@@ -189,7 +190,7 @@ def _check_agreement(receipt: Receipt, measured: Measured) -> None:
     moments, subspace, search = measured.moments, measured.subspace, measured.found
     d = receipt.schema.dimensions
     found: list[Any] = [*moments, *([subspace] if subspace else ())]
-    found += [] if search is None else [*search.rounds, *search.levels]
+    found += [] if search is None else search.noisy
     if any(one.rows != receipt.rows or together(one.measurement) != receipt.together for one in found):
         raise ReleaseError("The moments must be of as many rows as the receipt names; they are not.")
     for m in moments:

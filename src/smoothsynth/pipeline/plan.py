@@ -42,8 +42,8 @@ class Plan:
 
     If the schema names a person's id, `rows` is the number of persons, and at most `rows_per_person` rows of each are taken.
 
-    With private bounds or levels, `discovery` finds them first. The rest is planned for a table with so many columns, and
-    planned again, at the same cost, for the levels that were found.
+    With private bounds, levels or codes, `discovery` finds them first. The rest is planned for a table with so many
+    columns, and planned again, at the same cost, for the levels that were found.
     """
 
     schema: Schema
@@ -187,13 +187,14 @@ def plan(
     rows_per_person: int = 1,
     bounds_share: float = 0.1,
     levels_share: float = 0.1,
+    codes_share: float = 0.1,
     **old: Any,
 ) -> Plan:
     """Plan a release from public facts: the schema, the number of rows and the budget.
 
     `method` is "auto", "paper" or "minimax", or one of them with options: `ss.methods.Adaptive(focus="marginals")`,
-    `ss.methods.Paper(candidates="hypercube")`. `bounds_share` and `levels_share` of the budget find the bounds and levels
-    that the schema calls "private", if any. `old` are options of a method that were keywords here; they warn.
+    `ss.methods.Paper(candidates="hypercube")`. `bounds_share`, `levels_share` and `codes_share` of the budget find what
+    the schema calls "private", if anything. `old` are options of a method that were keywords here; they warn.
     """
     described = Schema.of(schema)
     method, _ = chosen_method(method, old, called=[plan])
@@ -219,6 +220,7 @@ def plan(
             budget,
             bounds_share=bounds_share,
             levels_share=levels_share,
+            codes_share=codes_share,
             rows_per_person=together,
             averaged=averaged,
             gaussian=gaussian,

@@ -1,6 +1,6 @@
 """The one door: private sums leave this module only with noise, and only after they are charged.
 
-The search for private bounds and levels, and the subspace iteration, go through it too.
+The search for private bounds, levels and codes, and the subspace iteration, go through it too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth.discovery.codes import pairs_schema
 from smoothsynth.discovery.levels import MOST_FOUND, NoisyLevels
 from smoothsynth.discovery.search import Found
 from smoothsynth.errors import PlanError
@@ -193,7 +194,7 @@ def _draw_noise(count: int, measurement: Measurement | SubspaceMeasurement) -> l
 def discover(
     table: Table, planned: Discovery, *, engine: Engine, ledger: Ledger, progress: Progress | None = None
 ) -> Found:
-    """Count values and intervals as planned, and return what was found; its remarks name columns where nothing was."""
+    """Count values, intervals and pairs as planned, and return what was found; its remarks name columns without anything."""
     check_engine(planned, engine)
     found = Found(table.schema)
     if planned.levels:
@@ -207,6 +208,10 @@ def discover(
         seen = table.seen_as(search.schema)
         counted = measure(seen, search.measurement(one), engine=engine, ledger=ledger, progress=told)
         found = found.after_round(counted)
+    if planned.codes is not None:
+        told = None if progress is None else _told(progress, "finding codes")
+        seen = table.seen_as(pairs_schema(table.schema))
+        found = found.after_codes(measure(seen, planned.codes, engine=engine, ledger=ledger, progress=told))
     return found
 
 

@@ -12,7 +12,8 @@ from smoothsynth.schema.category import Category
 from smoothsynth.schema.date import Date, Datetime
 from smoothsynth.schema.encoding import Column, Measure
 from smoothsynth.schema.number import Boolean, Integer, Number
-from smoothsynth.schema.schema import WHY_PUBLIC, Schema, unknown_column
+from smoothsynth.schema.roles import unknown_column
+from smoothsynth.schema.schema import WHY_PUBLIC, Schema
 
 __all__ = [
     "WHY_PUBLIC",

@@ -360,7 +360,7 @@ def exceeds(
 
 
 def _check_columns(rule: Relation | PublicMoment, columns: Mapping[str, Column]) -> None:
-    from smoothsynth.schema.schema import unknown_column
+    from smoothsynth.schema.roles import unknown_column
 
     names = rule.names if isinstance(rule, Relation) else (rule.column,)
     for name in names:

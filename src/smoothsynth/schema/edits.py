@@ -225,20 +225,22 @@ def bound_edits(
     return (Edit(text, binder.bound(consequent), None if condition is None else binder.bound(condition)),)
 
 
-def checked_codes(codes: object, constraints: Sequence[str]) -> Mapping[str, Mapping[str, object]]:
-    """Return tables of codes as they are, or say what is wrong with them."""
-    if not isinstance(codes, Mapping) or not all(isinstance(table, Mapping) for table in codes.values()):
-        raise SchemaError('codes must be tables such as {"education -> years": {"primary": 6, "secondary": 12}}.')
+def checked_codes(codes: object, constraints: Sequence[str]) -> Mapping[str, Mapping[str, object] | str]:
+    """Return tables of codes, or the word for private ones, as they are; or say what is wrong with them."""
+    if not isinstance(codes, Mapping) or not all(isinstance(t, Mapping) or t == PRIVATE for t in codes.values()):
+        example = '{"education -> years": {"primary": 6, "secondary": 12}}'
+        raise SchemaError(f'codes must be tables such as {example}, or "{PRIVATE}" to be found and paid for.')
     for text, table in codes.items():
         if text not in constraints:
             raise SchemaError(f"codes has a table for {text!r:.200}, which is no constraint: add it, word for word.")
-        if not all(
-            isinstance(value, (str, int)) and isinstance(code, (str, int, float)) for value, code in table.items()
-        ):
+        pairs = () if table == PRIVATE else table.items()
+        if not all(isinstance(value, (str, int)) and isinstance(code, (str, int, float)) for value, code in pairs):
             raise SchemaError(f"The codes of {text!r:.200} must be texts, numbers or truth values.")
-    return MappingProxyType(
-        {text: MappingProxyType({_text(value): code for value, code in table.items()}) for text, table in codes.items()}
-    )
+    return MappingProxyType({text: _by_text(table) for text, table in codes.items()})
+
+
+def _by_text(table: Any) -> Mapping[str, object] | str:
+    return PRIVATE if table == PRIVATE else MappingProxyType({_text(value): code for value, code in table.items()})
 
 
 def _coded(
@@ -249,7 +251,8 @@ def _coded(
     if not codes:
         raise SchemaError(
             f"Constraint {text!r:.200}: which value of {pair[1]!r} belongs to which of {pair[0]!r} must be public. "
-            f"Give the table: [codes.{text!r:.200}] in a schema file, codes={{{text!r:.200}: {{...}}}} in Python."
+            f"Give the table: [codes.{text!r:.200}] in a schema file, codes={{{text!r:.200}: {{...}}}} in Python. "
+            f'Or write "{PRIVATE}" for it, to be found and paid for.'
         )
     wanted = _sources(text, pair[0], source)
     lacking = [value for value in wanted if value not in codes]
@@ -324,7 +327,7 @@ class _Binder:
         return Comparison(node.column, {"=": "in", "!=": "not in"}.get(node.sign, node.sign), places, category=True)
 
     def column(self, name: str) -> Column:
-        from smoothsynth.schema.schema import unknown_column
+        from smoothsynth.schema.roles import unknown_column
 
         if name not in self.columns:
             raise self.problem(unknown_column(name, tuple(self.columns)).rstrip("."))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth._display import escaped, page
-from smoothsynth.errors import SchemaError, arguments_in_words, meant, one_line
+from smoothsynth.errors import SchemaError, arguments_in_words, one_line
 from smoothsynth.schema import encoding
 from smoothsynth.schema.about import NOTHING, About, read_about
 from smoothsynth.schema.category import Category, Intervals
@@ -32,6 +32,8 @@ from smoothsynth.schema.encoding import KINDS
 from smoothsynth.schema.file import USUAL, FileFormat, read_file_format
 from smoothsynth.schema.hierarchy import with_level_files
 from smoothsynth.schema.number import Boolean, Integer, Number
+from smoothsynth.schema.roles import check_person, check_weight
+from smoothsynth.schema.unresolved import check_private_codes
 from smoothsynth.schema.valued import PRIVATE, shown
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ def parse(text: str) -> dict[str, Any]:
 def write(
     columns: Mapping[str, Column],
     constraints: Sequence[str] = (),
-    codes: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+    codes: Mapping[str, Mapping[str, object] | str] = MappingProxyType({}),
     about: About = NOTHING,
     file: FileFormat = USUAL,
     **named: str | None,
@@ -117,9 +119,12 @@ def write(
     for section, facts in (("about", about.facts()), ("file", file.facts())):
         if facts:
             parts.append(f"[{section}]\n" + "".join(f"{key} = {_toml(text)}\n" for key, text in facts.items()))
+    if words := {text: table for text, table in codes.items() if isinstance(table, str)}:
+        parts.append("[codes]\n" + "".join(f"{_toml(text)} = {_toml(word)}\n" for text, word in words.items()))
     for text, table in codes.items():
-        lines = [f"{_toml(value)} = {_toml(code)}" for value, code in table.items()]
-        parts.append(f"[codes.{_toml(text)}]\n" + "\n".join(lines) + "\n")
+        if not isinstance(table, str):
+            lines = [f"{_toml(value)} = {_toml(code)}" for value, code in table.items()]
+            parts.append(f"[codes.{_toml(text)}]\n" + "\n".join(lines) + "\n")
     for name, column in columns.items():
         lines = [f"{key} = {_toml(value)}" for key, value in column.facts().items()]
         parts.append(f"[columns.{_toml(name)}]\n" + "\n".join(lines) + "\n")
@@ -147,35 +152,6 @@ def check(name: object, column: object) -> None:
 def _checked(name: str, column: Column) -> Column:
     check(name, column)
     return column
-
-
-def check_person(person: object, columns: Mapping[str, Column]) -> None:
-    """Refuse a person's id that is no other column: it is read to tell persons apart, and never released."""
-    if not isinstance(person, str) or not person or any("\ud800" <= letter <= "\udfff" for letter in person):
-        raise SchemaError(f"person must be the name of the column with a person's id; it is {person!r:.80}.")
-    if person in columns:
-        raise SchemaError(
-            f"Column {person!r} is the id of a person, which is never released, and is described as a column to release. "
-            "Leave it out of the columns."
-        )
-
-
-def check_weight(weight: object, columns: Mapping[str, Column]) -> None:
-    """Refuse survey weights that are no column of numbers from 0 on, within public bounds and without missing cells."""
-    if not isinstance(weight, str):
-        raise SchemaError(f"weight must be the name of the column of survey weights; it is {weight!r:.80}.")
-    if weight not in columns:
-        raise SchemaError(f"weight must be one of the columns. {unknown_column(weight, tuple(columns))}")
-    column = columns[weight]
-    if not isinstance(column, (Number, Integer)):
-        raise SchemaError(f"Column {weight!r} is a {column.kind}; weights must be numbers: Number or Integer.")
-    if PRIVATE in (column.lower, column.upper) or column.bounds[0] < 0.0:
-        raise SchemaError(
-            f"Column {weight!r} holds weights: it must have public bounds, and a lower one of at least 0. Take them from the "
-            "description of the survey; what is above the upper one counts as that."
-        )
-    if column.nullable:
-        raise SchemaError(f"Column {weight!r} holds weights, one for each row; it must not be nullable.")
 
 
 def _described(name: str, facts: object) -> Column:
@@ -232,7 +208,7 @@ class Schema:
 
     A constraint is a text: "diastolic <= systolic", "net + tax = gross", "sum(visits) = 12000", "mean(age) = 41.3",
     "spouse is null where age < 15", "relation = 'husband' implies sex = 'm'", "education -> years". The last one needs
-    `codes`: {"education -> years": {"primary": 6, ...}}.
+    `codes`: {"education -> years": {"primary": 6, ...}}, or "private" for a table that a release finds within its budget.
     `person` names one more column of the table, with the id of the person whose row it is. It is never released; with it
     the promise is about persons, each of whom counts once (docs/proofs/persons.md).
     `weight` names the column of survey weights, a column like others that answers can be weighted with.
@@ -242,7 +218,7 @@ class Schema:
 
     columns: Mapping[str, Column]
     constraints: Sequence[str] = ()
-    codes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    codes: Mapping[str, Mapping[str, object] | str] = field(default_factory=dict)
     person: str | None = None
     weight: str | None = None
     about: About | Mapping[str, Any] = NOTHING
@@ -277,11 +253,13 @@ class Schema:
         known, linear = tuple(self.columns.items()), tuple(text for text in self.constraints if not is_edit(text))
         if linear:
             object.__setattr__(self, "rules", read_constraints(linear, known))
-        if len(linear) < len(self.constraints):
-            tables = tuple((text, tuple(table.items())) for text, table in self.codes.items())
-            rest = tuple(text for text in self.constraints if is_edit(text))
+        # A rule with private codes says nothing until they are found.
+        tables = tuple((text, tuple(t.items())) for text, t in self.codes.items() if isinstance(t, Mapping))
+        rest = tuple(text for text in self.constraints if is_edit(text) and self.codes.get(text) != PRIVATE)
+        if rest:
             object.__setattr__(self, "edits", read_edits(rest, tables, known, self.rules))
         object.__setattr__(self, "_offsets", MappingProxyType(offsets))
+        check_private_codes(self)
 
     def __repr__(self) -> str:
         names, more = self.names[:_MOST_SHOWN], len(self.names) - _MOST_SHOWN
@@ -297,9 +275,12 @@ class Schema:
         return page(head, facts, ("column", "public domain"), rows[:_MOST_ROWS], hidden=max(0, len(rows) - _MOST_ROWS))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        codes = {text: dict(table) for text, table in self.codes.items()}
         named = (self.person, self.weight, self.about, self.file)
-        return (Schema, (dict(self.columns), tuple(self.constraints), codes, *named))
+        return (Schema, (dict(self.columns), tuple(self.constraints), self._plain_codes, *named))
+
+    @property
+    def _plain_codes(self) -> dict[str, dict[str, object] | str]:
+        return {text: table if isinstance(table, str) else dict(table) for text, table in self.codes.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -452,7 +433,7 @@ class Schema:
             found["about"] = about
         if file := read_file_format(self.file).facts():
             found["file"] = file
-        return {**found, "codes": {text: dict(table) for text, table in self.codes.items()}} if self.codes else found
+        return {**found, "codes": self._plain_codes} if self.codes else found
 
     def to_toml(self) -> str:
         """Write the schema as the text of a schema file."""
@@ -482,14 +463,3 @@ def domain_in_words(column: Column) -> str:
 
 def _bound(bound: object) -> str:
     return f"{bound:,.12g}" if isinstance(bound, (int, float)) else str(bound)
-
-
-def unknown_column(name: str, known: tuple[str, ...]) -> str:
-    """Say that a column does not exist, and which one may have been meant."""
-    near = meant(name, known)
-    if near:
-        return f"There is no column {name!r}{near}"
-    hint = ""
-    if known:
-        hint = f" There are: {', '.join(map(repr, known[:8]))}" + (" and more." if len(known) > 8 else ".")
-    return f"There is no column {name!r}.{hint}"

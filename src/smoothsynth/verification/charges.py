@@ -77,9 +77,9 @@ def check_charges(evidence: Evidence) -> list[Check]:
             problems.append(f"Charge {i} is not for what was measured: another {', '.join(wrong) or 'unit'}.")
     problems += [p for noisy in evidence.moments if (p := _misfit(evidence, noisy))]
     found = evidence.found
-    counted = [] if found is None else [n.rows for n in found.levels] + [n.rows for n in found.rounds]
+    counted = [] if found is None else [noisy.rows for noisy in found.noisy]
     if set(counted) - {facts["rows"]}:
-        problems.append("Private bounds or levels were counted in another number of rows than the receipt says.")
+        problems.append("Private bounds, levels or codes were counted in another number of rows than the receipt says.")
     if evidence.subspace is not None and evidence.subspace.rows != facts["rows"]:
         problems.append("The subspace iteration is of another number of rows than the receipt says.")
     sums = sum(charge["coordinates"] for charge in facts["charges"])

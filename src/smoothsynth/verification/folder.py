@@ -72,7 +72,7 @@ class Evidence:
 
     @property
     def found(self) -> Found | None:
-        """The noisy counts of private bounds and levels, if there are some."""
+        """The noisy counts of private bounds, levels and codes, if there are some."""
         return self.measured.found
 
     @property

@@ -4,7 +4,7 @@ How far can one person move the sums? Computed again from what was measured, and
 
 Hold the released moments against what is possible, and against the synthetic rows.
 
-Show that private bounds and levels follow from released counts alone.
+Show that private bounds, levels and codes follow from released counts alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from smoothsynth.model.sampling import generator
 from smoothsynth.pipeline.load import DEVIATIONS, check_reach
 from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.measurement import check_indicators
-from smoothsynth.schema.unresolved import is_open, open_bounds, open_levels
+from smoothsynth.schema.unresolved import is_open, open_bounds, open_codes, open_levels
 from smoothsynth.verification.check import Check, verdict
 
 if TYPE_CHECKING:
@@ -147,10 +147,12 @@ def check_rows_against_moments(evidence: Evidence) -> list[Check]:
 
 
 def check_found(evidence: Evidence) -> list[Check]:
-    """Find the private bounds and levels again from the noisy counts, and hold them against the schema of the receipt."""
+    """Find what was private again from the noisy counts, and hold it against the schema of the receipt."""
     if evidence.found is None:
         return (
-            verdict("found", ["The receipt has bounds that were never found."], "") if is_open(evidence.schema) else []
+            verdict("found", ["The receipt has private facts that were never found."], "")
+            if is_open(evidence.schema)
+            else []
         )
     again, asked = evidence.found.schema(), evidence.found.asked
     wrong = [name for name in asked.names if again.columns[name] != evidence.schema.columns.get(name)]
@@ -160,4 +162,6 @@ def check_found(evidence: Evidence) -> list[Check]:
     many = f"bounds of {len(open_bounds(asked))} columns and levels of {len(open_levels(asked))}"
     if not problems and (said := evidence.found.remarks()):
         return [Check("found", "warning", " ".join(said))]
+    if coded := open_codes(asked):
+        many += f", codes of {len(coded)} rules"
     return verdict("found", problems, f"Private facts ({many}) follow, to the bit, from the noisy counts.")

@@ -12,7 +12,7 @@ import numpy as np
 from smoothsynth.errors import SchemaError
 from smoothsynth.pipeline.forecast import forecast_queries
 from smoothsynth.schema import Boolean, Category
-from smoothsynth.schema.schema import unknown_column
+from smoothsynth.schema.roles import unknown_column
 from smoothsynth.schema.unresolved import assumed
 from smoothsynth.schema.valued import PRIVATE
 
