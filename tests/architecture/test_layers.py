@@ -70,7 +70,7 @@ def test_the_house_is_small():
     modules = [path for path in SOURCES if path.name != "__init__.py"]
     # 150 before tables about people: attacks, given rows, priors, persons, rules over levels, many levels, weights;
     # 175 before the way in: checks, drafts, descriptions, plots, the walk and the studio.
-    assert len(modules) <= 190
+    assert len(modules) <= 200
     # Four, and how objects of every room show themselves.
     assert len(list(ROOT.glob("*.py"))) <= 5
     assert len(LAYERS) <= 10

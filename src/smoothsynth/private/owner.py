@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -59,7 +58,7 @@ class Comparison:
     correlation: Array
     answers: tuple[float, ...]
     shares: tuple[Array, ...] = ()
-    missing: Mapping[str, float] = MappingProxyType({})
+    missing: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "<private comparison>"

@@ -32,7 +32,7 @@ from smoothsynth.schema.encoding import KINDS
 from smoothsynth.schema.file import USUAL, FileFormat, read_file_format
 from smoothsynth.schema.hierarchy import with_level_files
 from smoothsynth.schema.number import Boolean, Integer, Number
-from smoothsynth.schema.roles import check_person, check_weight
+from smoothsynth.schema.roles import check_person, check_weight, unknown_column
 from smoothsynth.schema.unresolved import check_private_codes
 from smoothsynth.schema.valued import PRIVATE, shown
 
