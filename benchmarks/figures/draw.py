@@ -1,4 +1,4 @@
-"""Draw figures again: of the method, of the README (picture), of the imports (house), of slopes (fading), in words (results).
+"""Draw the figures of the documentation again, and write its tables of results.
 
     python -m benchmarks figures {method,picture,house,fading,results} ...
 

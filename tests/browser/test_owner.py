@@ -73,7 +73,7 @@ def test_columns_of_every_type_are_compared(visit, tmp_path):
         name: page.locator("#shapes figure").filter(has=page.get_by_role("heading", name=name)) for name in schema
     }
     assert {name: one.locator(".real-line").count() for name, one in figures.items()} == {"sex": 2, "day": 1, "ill": 2}
-    assert "Private rows: 33 % missing" in figures["day"].inner_text()
+    assert "Private rows: 33.3 % missing" in figures["day"].inner_text()
     assert "How the private cells were read" in page.inner_text("#columns")
 
 

@@ -47,6 +47,7 @@ def made(tmp_path_factory):
         *(
             release.mean(EVIL),
             release.regress("y", on=[EVIL]),
+            release.answer("avg(y) group by sex"),
             release.histogram("y", bins=2)[0],
             checked,
             checked.checks[0],

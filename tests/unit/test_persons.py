@@ -147,7 +147,7 @@ def test_what_cannot_be_done_for_persons_is_refused_in_words(visits, tmp_path):
     with pytest.raises(PlanError, match="cannot be kept"):
         ss.release(visits, schema=SCHEMA, epsilon=1.0, keep=tmp_path / "sums", key=_key(tmp_path))
     with pytest.raises(PlanError, match="owner's page"):
-        compare(visits, SCHEMA, rows=PERSONS, kernels=[], questions=[])
+        compare(visits, SCHEMA, rows=PERSONS, kernels=[], questions=[], correlation=lambda points: points)
     with pytest.raises(DataError, match="no column 'patient id'"):
         ss.release(visits.drop_columns("patient id"), schema=SCHEMA, epsilon=1.0)
 

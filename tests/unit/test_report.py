@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth import report
 from smoothsynth.cli.main import app
+from smoothsynth.private.owner import compare
 from smoothsynth.report.browser_data import embed
 from smoothsynth.report.columns import drawn, shapes
 from smoothsynth.report.contents import contents, file_hashes, spending
@@ -313,19 +314,23 @@ def test_columns_of_every_kind(tmp_path):
     shown = run("report", tmp_path / "out", "--with-private", tmp_path / "rows.parquet", "-o", tmp_path / "owner.html")
     assert shown.exit_code == 0, shown.stderr
     text = (tmp_path / "owner.html").read_text(encoding="utf-8")
-    data = json.loads(re.search(r'id="release-data">(.*?)</script>', text, re.DOTALL)[1])
-    real = {
-        column["name"]: {**column, **truth}
-        for column, truth in zip(data["others"], data["private"]["others"], strict=True)
-    }
-    assert set(real) == {"sex", "admitted", "weight", "stage"}
-    females = rows["sex"].to_pylist().count("female") / 900
-    assert real["sex"]["shares"][real["sex"]["labels"].index("female")] == pytest.approx(females)
-    assert sum(real["admitted"]["shares"]) == pytest.approx(1.0)
-    assert real["weight"]["missing"] == pytest.approx(1 / 9)
-    assert max(real["weight"]["shares"]) == 1.0
-    assert real["stage"]["missing"] == 0.0
-    assert data["private"]["means"][1] == pytest.approx(np.mean(rows["smoker"].to_pylist()))
+    assert "Private rows: 11.1 % missing." in text
+    assert "Private rows: 0 % missing." in text
+    # Three levels and two truth values have a line each, and every column of numbers or days a curve.
+    assert text.count('class="real-line"') >= 3 + 2 + 2
+    found = compare(
+        rows,
+        schema,
+        rows=900,
+        kernels=[],
+        questions=[],
+        correlation=lambda points: np.eye(1),
+        levels=[("sex", ("male", "female")), ("smoker", ("true", "false"))],
+    )
+    females, smokers = rows["sex"].to_pylist().count("female") / 900, np.mean(rows["smoker"].to_pylist())
+    np.testing.assert_allclose(found.shares[0], [1.0 - females, females])
+    np.testing.assert_allclose(found.shares[1], [smokers, 1.0 - smokers])
+    assert found.missing == {"weight": pytest.approx(1 / 9), "stage": 0.0}
     assert "How the private cells were read" in text
     assert ">11.1 %<" in text
     assert "How the private cells" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

@@ -87,7 +87,7 @@ class Estimate:
 _ENDS = ("value", "low", "high")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Groups:
     """An estimate for each group: by its level, or by its levels if there are several columns.
 
@@ -132,6 +132,9 @@ class Groups:
     def _repr_html_(self) -> str:
         rows = [tuple(map(escaped, row)) for row in self.rows()]
         return page(f"By {', '.join(self.columns)}", [], ("group", "synthetic rows", "private rows"), rows)
+
+    def __repr__(self) -> str:
+        return f"<Groups by {one_line(', '.join(self.columns))}: {len(self)} estimates, {len(self.empty)} empty>"
 
     def __str__(self) -> str:
         return "\n".join(one_line(f"{group}: {value}  ({interval})") for group, value, interval in self.rows())

@@ -101,7 +101,7 @@ def form_of(path: Path, written: FileFormat = USUAL) -> Form:
     if begin.startswith(_OTHER_ENCODINGS) or any("\ufffd" in name for name in names):
         raise DataError(
             f"{path} must be text in {written.encoding.upper()} and is not. Save it again as UTF-8, or say which encoding it "
-            'has: encoding = "cp1252" in the section [file] of the schema (--encoding).'
+            'has: encoding = "cp1252" in the section [file] of the schema; in Python file={"encoding": "cp1252"}.'
         )
     return Form(names, len(begin) - len(text) + len(line) + len(after), sign, written.encoding)
 
