@@ -121,7 +121,7 @@ def test_a_schema_keeps_it(tmp_path):
 def test_a_release_does_not_guess_and_says_what_to_write(path):
     with pytest.raises(ss.DataError, match=r"encoding = .*file="):
         ss.release(path, schema=COLUMNS, epsilon=1.0)
-    with pytest.raises(ss.DataError, match=r"delimiter = .*--delimiter"):
+    with pytest.raises(ss.DataError, match=r"delimiter = .*\[file\]"):
         ss.release(path, schema=ss.Schema(COLUMNS, file={"encoding": "cp1252"}), epsilon=1.0)
 
 

@@ -68,7 +68,7 @@ def _sheet(path: Path, sheet: str | None) -> Rows:
         raise DataError(f"{path} must be a whole Excel or OpenDocument file, and cannot be read as one. Save it again.")
     if found is None:
         raise DataError(
-            f"{path} must have the sheet {sheet!r:.80} and has not. Name one of its sheets in the section [file] of the schema."
+            f"{path} must have the sheet {sheet!r:.80} and has not. Name one of its sheets in [file] of the schema."
         )
     return found
 

@@ -110,7 +110,7 @@ def _open(path: Path, columns: Mapping[str, Column], written: FileFormat) -> Div
     if form.columns == 1 and len(columns) > 1:
         raise DataError(
             f"The first line of {path} must have a {written.delimiter!r} between names, and has none. Say what is between "
-            'cells: delimiter = ";" in the section [file] of the schema (--delimiter).'
+            'cells: delimiter = ";" in the section [file] of the schema.'
         )
     check_names(tuple(columns), form.names, where=str(path))
     return csv.open_file(path, columns, form, before)
