@@ -195,7 +195,7 @@ def excel(tmp_path):
 
 def test_excel_cells_are_read_one_by_one(excel):
     found = [tuple(row.values()) for row in rows_of(excel)]
-    assert found == [("180.5", "Köln"), (None, "Ulm"), ("170", None), ("true", "a;b")]
+    assert found == [("180.5", "Köln"), (None, "Ulm"), ("170", None), (None, None), ("true", "a;b")]
     assert rows_of(excel, sheet="notes") == [{"größe": "3", "ort": "Ulm"}]
 
 
@@ -207,6 +207,16 @@ def test_an_excel_cell_changes_its_own_row_only(tmp_path):
         changed = [*rows[:7], (odd, "Köln"), *rows[8:]]
         after = rows_of(write_excel(tmp_path / f"{number}.xlsx", s=[("größe", "ort"), *changed]))
         assert [*after[:7], *after[8:]] == [*before[:7], *before[8:]]
+
+
+def test_an_empty_row_of_a_sheet_is_a_row(tmp_path):
+    """Else the number of rows, which is public, would tell that somebody's cells are empty."""
+    pytest.importorskip("python_calamine")
+    rows = [(170, "Ulm"), (180, "Köln"), (190, "Ulm")]
+    whole = rows_of(write_excel(tmp_path / "a.xlsx", s=[("größe", "ort"), *rows]))
+    empty = rows_of(write_excel(tmp_path / "b.xlsx", s=[("größe", "ort"), rows[0], (None, None), rows[2]]))
+    assert len(empty) == len(whole) == 3
+    assert (empty[0], empty[2]) == (whole[0], whole[2])
 
 
 def test_excel_says_what_is_wrong(excel, tmp_path):

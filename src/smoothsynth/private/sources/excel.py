@@ -1,7 +1,8 @@
 """Sheets of Excel and OpenDocument files: the first row has the names, every cell is read by itself, as text.
 
-A row of a sheet without anything in it is no row, wherever it stands: a sheet ends with its last cell, so nobody could tell
-how many such rows come after it. A sheet is held in memory as a whole.
+A row without anything in it is a row of missing cells, as in other files: whether somebody's cells are empty must not
+change the number of rows. After the last cell of a sheet nobody can tell how many such rows there are, so none counts there.
+A sheet is held in memory as a whole.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def names_of(path: Path, sheet: str | None) -> list[str]:
 
 
 def _read(path: Path, sheet: str | None) -> tuple[list[str], Rows]:
-    rows = [row for row in _sheet(path, sheet) if any(cell not in ("", None) for cell in row)]
+    found = _sheet(path, sheet)
+    filled = [place for place, row in enumerate(found) if any(cell not in ("", None) for cell in row)]
+    rows = found[filled[0] : filled[-1] + 1] if filled else []
     if not rows:
         raise DataError(
             f"{path} must have a row of column names and at least one more, and has not. Name another sheet."
