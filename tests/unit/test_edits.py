@@ -287,7 +287,7 @@ def test_swaps_to_tables_break_no_rule():
     rng = np.random.default_rng(0)
     codes = np.array([[0, 0]] * 100 + [[1, 0]] * 100 + [[1, 1]] * 200)
     points = np.concatenate([np.eye(2)[codes[:, 0]], np.eye(2)[codes[:, 1]]], axis=1)
-    axes = [Axis(c, 2, 0, codes[:, c], np.zeros(400, dtype=np.int64), 1.0) for c in (0, 1)]
+    axes = [Axis(c, 2, 0, codes[:, c], np.zeros(400, dtype=np.int64), 0) for c in (0, 1)]
     target = Target((0, 1), np.array([[0.05, 0.2], [0.45, 0.3]]), 0.01)
     for guard, wanted in ((None, 80), (Guard.of(schema, points), 0)):
         fit = Swapping(axes, [target], columns=2, movable=[0, 1], correlations=None, generator=rng, guard=guard)

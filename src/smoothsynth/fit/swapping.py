@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from smoothsynth.queries.soft_tables import tabulate
+from smoothsynth.queries.tabulation import tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +57,7 @@ _NONE: Wholes = np.zeros(0, dtype=np.int64)
 class Axis:
     """The cells of a column as some tables have them: the first cell of each row, and what it adds to the next one.
 
-    The first `hats` cells are soft.
+    The first `hats` cells are soft; what is beyond is in units of 2^-bits.
     """
 
     column: int
@@ -65,7 +65,7 @@ class Axis:
     hats: int
     first: Wholes
     beyond: Wholes
-    unit: float
+    bits: int
 
     @property
     def fine(self) -> int:
@@ -76,7 +76,7 @@ class Axis:
         """Return the rounded position of each row."""
         if self.hats < 2:
             return self.first.astype(np.int32)
-        soft = np.rint((self.first + self.beyond / self.unit) * STEPS)
+        soft = np.rint((self.first + self.beyond / (1 << self.bits)) * STEPS)
         apart = self.first + ((self.hats - 1) * STEPS + 1 - self.hats)
         return np.where(self.first < self.hats, soft, apart).astype(np.int32)
 
@@ -253,9 +253,9 @@ class Swapping:
                     axis = self._axes[number]
                     taken = self.origins[axis.column]
                     split[number] = axis.first[taken], axis.beyond[taken]
-            sizes, unit = [axis.cells for axis in table.axes], table.axes[0].unit
-            found = tabulate([split[number] for number in table.target.axes], sizes, unit)
-            table.means = found / (self.count * unit ** len(table.axes))
+            sizes, bits = [axis.cells for axis in table.axes], table.axes[0].bits
+            found = tabulate([split[number] for number in table.target.axes], sizes, bits)
+            table.means = found / float(self.count << (bits * len(table.axes)))
         if self._correlations is not None:
             self._found = np.asarray(self._values @ self._values.T, dtype=np.float64) / self.count
 

@@ -195,7 +195,7 @@ def _targets(
             if (c, family.order) not in axes:
                 column = family.columns[c]
                 first, beyond = family.split(seen, c, lattice)
-                axes[c, family.order] = Axis(c, column.cells, column.hats, first, beyond, float(1 << family.bits))
+                axes[c, family.order] = Axis(c, column.cells, column.hats, first, beyond, family.bits)
         keys = tuple((c, family.order) for c in table)
         yield keys, values[where].reshape(features.shape(table)), deviation
 

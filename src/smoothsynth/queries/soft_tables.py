@@ -26,6 +26,7 @@ import numpy as np
 from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import LATTICE, Feature
 from smoothsynth.queries.families import Block, QueryFamily
+from smoothsynth.queries.tabulation import MOST_ORDER, tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 # Bits of a factor, by the number of columns of a table: with them a product has 16 bits or 15.
 BITS = {1: 16, 2: 8, 3: 5}
-MOST_ORDER = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,9 +321,9 @@ class CellFactors:
 
     def table(self, table: tuple[int, ...]) -> Array:
         """Return the mean of a table, an array with an axis for every column."""
-        unit, cells = float(1 << self._family.bits), [self._family.columns[c].cells for c in table]
-        total = tabulate([self.split(c) for c in table], cells, unit)
-        return total / (len(self._points) * unit ** len(table))
+        bits, cells = self._family.bits, [self._family.columns[c].cells for c in table]
+        total = tabulate([self.split(c) for c in table], cells, bits)
+        return total / float(len(self._points) << (bits * len(table)))
 
     def split(self, column: int) -> tuple[Wholes, Wholes]:
         """Return the first cells of a column, and what is beyond them."""
@@ -331,20 +331,6 @@ class CellFactors:
             lattice = np.rint(self._points.T * LATTICE).astype(np.int64)
             self._known[column] = self._family.split(self._transformation, column, lattice)
         return self._known[column]
-
-
-def tabulate(split: Sequence[tuple[Wholes, Wholes]], cells: Sequence[int], unit: float) -> Array:
-    """Return the sum over rows of a table in whole numbers: first cells and what is beyond them, column by column."""
-    places, weights = [np.zeros(len(split[0][0]), dtype=np.int64)], [np.ones(len(split[0][0]))]
-    for (first, beyond), count in zip(split, cells, strict=True):
-        soft = bool(beyond.any())
-        places = [place * count + first + step for place in places for step in ((0, 1) if soft else (0,))]
-        weights = [weight * part for weight in weights for part in ((unit - beyond, beyond) if soft else (unit,))]
-    size, total = math.prod(cells), np.zeros(math.prod(cells))
-    for place, weight in zip(places, weights, strict=True):
-        # What is beyond the last cell is 0, wherever it is put.
-        total += np.bincount(np.minimum(place, size - 1), weights=weight, minlength=size)
-    return total.reshape(tuple(cells))
 
 
 def _tables(features: Sequence[Feature]) -> int:

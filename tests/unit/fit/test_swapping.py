@@ -8,7 +8,8 @@ import pytest
 
 from smoothsynth.fit.swapping import Axis, Correlations, Swapping, Target
 from smoothsynth.model.tables import FEWEST_SWEEPS, FIRST_SWAPPED, GROWTH, WORK, swap_stages
-from smoothsynth.queries.soft_tables import BITS, Cells, TableColumn, tabulate
+from smoothsynth.queries.soft_tables import BITS, Cells, TableColumn
+from smoothsynth.queries.tabulation import tabulate
 
 ROWS = 3_000
 
@@ -17,18 +18,16 @@ def axis_of(column, values, hats, order=2):
     """See values in [-1, 1] through hat functions; a column without any has levels, given as whole numbers."""
     if not hats:
         cells = int(values.max()) + 1
-        return Axis(
-            column, cells, 0, values.astype(np.int64), np.zeros(len(values), dtype=np.int64), float(1 << BITS[order])
-        )
+        return Axis(column, cells, 0, values.astype(np.int64), np.zeros(len(values), dtype=np.int64), BITS[order])
     lattice = np.rint(values * 2**16).astype(np.int64)
     first, beyond = TableColumn(0, hats).split(lattice, lattice, BITS[order])
-    return Axis(column, hats, hats, first, beyond, float(1 << BITS[order]))
+    return Axis(column, hats, hats, first, beyond, BITS[order])
 
 
 def table_of(axes, places):
     chosen = [axes[place] for place in places]
-    found = tabulate([(axis.first, axis.beyond) for axis in chosen], [axis.cells for axis in chosen], chosen[0].unit)
-    return found / (len(chosen[0].first) * chosen[0].unit ** len(places))
+    found = tabulate([(axis.first, axis.beyond) for axis in chosen], [axis.cells for axis in chosen], chosen[0].bits)
+    return found / (len(chosen[0].first) * 2.0 ** (chosen[0].bits * len(places)))
 
 
 def fitted(real, start, hats, tables, *, movable=None, correlations=None, deviation=1e-3, sweeps=100, seed=0):

@@ -51,6 +51,7 @@ from smoothsynth.queries.families import MarginalMoments
 from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.measurement import MOST_ROWS
 from smoothsynth.queries.soft_tables import Cells
+from smoothsynth.queries.tabulation import PIECE
 from smoothsynth.schema.category import AllLevels
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ class Kernel:
     @property
     def _bytes(self) -> int:
         if isinstance(self.features, Cells):
-            return 24 * len(self.features)
+            sums = 8 * 2 ** max(map(len, self.features.tables), default=0) * len(self.features)
+            return sums + 16 * PIECE * (len(self.names) + 8)
         if self.tallied:
             return 8 * len(self.names)
         if self.counted:

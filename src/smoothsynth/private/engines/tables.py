@@ -8,7 +8,8 @@ import numpy as np
 
 from smoothsynth.private.engines.blocks import Block, aligned, scale_of
 from smoothsynth.queries.bases import LATTICE
-from smoothsynth.queries.soft_tables import Cells, SoftTables, tabulate
+from smoothsynth.queries.soft_tables import Cells, SoftTables
+from smoothsynth.queries.tabulation import PIECE, Room, Tabulation
 from smoothsynth.schema import Category
 from smoothsynth.schema.category import Intervals
 
@@ -20,16 +21,13 @@ if TYPE_CHECKING:
     from smoothsynth.queries.transformation import Transformation
     from smoothsynth.schema import Column, Schema
 
-    Split = tuple[NDArray[np.int64], NDArray[np.int64]]
-
-# Rows whose cells are found at once: they should stay in the cache of a core.
-_PIECE = 2**13
+    Split = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
 class TableSums:
     """Sums of tables over the rows that were added so far. One thread only."""
 
-    __slots__ = ("_cells", "_readers", "_totals", "_unit", "names")
+    __slots__ = ("_readers", "_room", "_tables", "_unit", "names")
 
     def __init__(self, schema: Schema, features: Cells, transformation: Transformation) -> None:
         family = transformation.family
@@ -38,66 +36,77 @@ class TableSums:
         used = sorted({c for table in features.tables for c in table})
         owners = [schema.owners[family.columns[c].coordinates[0]][0] for c in used]
         self.names = tuple(owners)
+        lattice = aligned(1, 1, PIECE)
         self._readers = {
-            c: _Reader(schema.columns[name], transformation, family, c) for c, name in zip(used, owners, strict=True)
+            c: _Reader(schema.columns[name], transformation, family, c, lattice)
+            for c, name in zip(used, owners, strict=True)
         }
-        self._cells, self._unit = features, float(1 << family.bits)
-        self._totals = {table: np.zeros(features.shape(table), dtype=np.int64) for table in features.tables}
+        self._unit = 1 << family.bits
+        soft = [column.value is not None for column in family.columns]
+        self._tables = {
+            table: Tabulation(features.shape(table), family.bits, [soft[c] for c in table]) for table in features.tables
+        }
+        self._room = Room(max(map(features.size, features.tables), default=0))
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("Sums of private rows cannot be copied or pickled.")
 
     def add_columns(self, columns: Sequence[NDArray[Any]], rows: int) -> None:
         """Add rows, given as one array for each name."""
-        for start in range(0, rows, _PIECE):
-            stop = min(rows, start + _PIECE)
+        for start in range(0, rows, PIECE):
+            stop = min(rows, start + PIECE)
             split = {
                 c: reader.split(column[start:stop])
                 for (c, reader), column in zip(self._readers.items(), columns, strict=True)
             }
-            for table, total in self._totals.items():
-                # At most 2^13 rows of 2^16 each: exact in doubles.
-                found = tabulate([split[c] for c in table], self._cells.shape(table), self._unit)
-                np.add(total, found.astype(np.int64), out=total)
+            for table, sums in self._tables.items():
+                sums.add([split[c] for c in table], self._room)
 
     def totals(self) -> list[int]:
         """Return the sum of each cell over all rows, in units of S^2."""
         return [
-            total * (LATTICE * LATTICE // round(self._unit) ** len(table))
-            for table, sums in self._totals.items()
-            for total in sums.ravel().tolist()
+            total * (LATTICE * LATTICE // self._unit ** len(table))
+            for table, sums in self._tables.items()
+            for total in sums.total().ravel().tolist()
         ]
 
 
 class _Reader:
     """Where the cells of one column are."""
 
-    __slots__ = ("_bits", "_block", "_column", "_own", "_transformation")
+    __slots__ = ("_beyond", "_bits", "_block", "_first", "_known", "_own", "_rows", "_transformation")
 
-    def __init__(self, column: Column, transformation: Transformation, family: SoftTables, number: int) -> None:
-        self._column, self._transformation = column, transformation
+    def __init__(
+        self,
+        column: Column,
+        transformation: Transformation,
+        family: SoftTables,
+        number: int,
+        lattice: NDArray[np.float64],
+    ) -> None:
+        self._transformation = transformation
         self._own, self._bits = family.columns[number], family.bits
         level = isinstance(column, (Category, Intervals))
-        self._block = None if level else Block(aligned(1, 1, _PIECE), [scale_of(column, 0)])
+        self._block = None if level else Block(lattice, [scale_of(column, 0)])
+        self._first, self._beyond = np.empty(PIECE, dtype=np.int64), np.empty(0 if level else PIECE)
+        self._rows = 0
+        self._known: tuple[NDArray[np.int32], NDArray[np.float32]] | None = None
 
     def split(self, values: NDArray[Any]) -> Split:
-        """Return the first cell of each value, and what it adds to the next one."""
+        """Return the first cell of each value, and what it adds to the next one, in arrays that the next call fills."""
+        first, beyond = self._first[: len(values)], self._beyond[: len(values)]
         if self._block is None:
-            places = values.astype(np.int64)
-            return np.where(places < 0, len(self._own.levels), places), np.zeros(len(places), dtype=np.int64)
-        plain = self._lattice(self._block, values)
-        value = self._own.value
-        if value is None:
-            raise AssertionError("a column of numbers has a value")
-        bent = self._transformation.bend(value, plain).astype(np.int64)
-        first, beyond = self._own.split(bent, plain.astype(np.int64), self._bits)
+            np.copyto(first, values)
+            np.copyto(first, len(self._own.levels), where=first < 0)
+            return first, beyond
+        self._look_up(self._plain(self._block, values), first, beyond)
         if self._own.levels:
             missing = np.isnan(values)
-            first[missing], beyond[missing] = self._own.cells - 1, 0
+            np.copyto(first, self._own.cells - 1, where=missing)
+            np.copyto(beyond, 0.0, where=missing)
         return first, beyond
 
-    @staticmethod
-    def _lattice(block: Block, values: NDArray[Any]) -> NDArray[np.float64]:
+    def _plain(self, block: Block, values: NDArray[Any]) -> NDArray[np.float64]:
         block.filled = 0
         block.fill([values], 0, len(values))
         block.to_lattice()
@@ -105,3 +114,24 @@ class _Reader:
         if np.isnan(np.sum(plain)):
             block.place_missing()
         return plain
+
+    def _look_up(self, plain: NDArray[np.float64], first: NDArray[np.int64], beyond: NDArray[np.float64]) -> None:
+        """Write the split of lattice values; once there were half as many rows as those, the split of all is kept."""
+        self._rows += len(plain)
+        if self._known is None and self._rows > LATTICE:
+            firsts, beyonds = self._compute(np.arange(-LATTICE, LATTICE + 1))
+            # Small numbers, so that more of them stay in the cache of a core; nothing beyond is above 2^16.
+            self._known = firsts.astype(np.int32), beyonds.astype(np.float32)
+        if self._known is None:
+            first[:], beyond[:] = self._compute(plain.astype(np.int64))
+            return
+        np.copyto(first, plain, casting="unsafe")
+        np.add(first, LATTICE, out=first)
+        np.copyto(beyond, self._known[1].take(first, mode="clip"))
+        np.copyto(first, self._known[0].take(first, mode="clip"))
+
+    def _compute(self, plain: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if self._own.value is None:
+            raise AssertionError("a column of numbers has a value")
+        bent = self._transformation.bend(self._own.value, plain.astype(np.float64)).astype(np.int64)
+        return self._own.split(bent, plain, self._bits)
