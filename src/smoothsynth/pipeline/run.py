@@ -243,7 +243,8 @@ def _release(
 ) -> Release:
     import pyarrow
 
-    rows = pyarrow.table(planned.schema.from_unit(made.points, made.levels))
+    # `pyarrow.table` would import pandas, to see whether this is one of its frames.
+    rows = pyarrow.Table.from_pydict(planned.schema.from_unit(made.points, made.levels))
     said = remarks(planned.schema, rounds.moments, compared(planned.schema, rows))
     receipt = Receipt(
         schema=planned.schema,

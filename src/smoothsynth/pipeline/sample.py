@@ -123,7 +123,7 @@ def _drawn(release: Release, model: Model, rows: int, randomness: np.random.Gene
 
     points = drawn_rows(release.schema, model, rows, generator=randomness)
     levels = drawn_levels(release.schema, level_shares(release.schema, model.levels), points, generator=randomness)
-    return pa.table(release.schema.from_unit(points, levels))
+    return pa.Table.from_pydict(release.schema.from_unit(points, levels))
 
 
 def _fits(table: pa.Table, where: Condition, names: tuple[str, ...]) -> NDArray[np.bool_]:

@@ -33,7 +33,7 @@ def open_file(path: Path, columns: Mapping[str, Column], sheet: str | None) -> A
     check_names(tuple(columns), names, where=str(path))
     missing = frozenset(missing_words(columns))
     cells = {name: arrow_of([_cell(row[names.index(name)], missing) for row in rows]) for name in columns}
-    return ArrowSource(pa.table(cells))
+    return ArrowSource(pa.Table.from_pydict(cells))
 
 
 def names_of(path: Path, sheet: str | None) -> list[str]:
