@@ -68,14 +68,16 @@ class Feature:
         if not self.terms or not all(self.terms):
             raise PlanError("A feature needs at least one term, and a term at least one factor.")
         for term in self.terms:
-            coordinates = [coordinate for coordinate, _ in term]
-            if sorted(set(coordinates)) != coordinates or min(degree for _, degree in term) < 1:
-                raise PlanError(f"A term has rising coordinates and degrees of at least 1; {term} has not.")
+            before = -1
+            for coordinate, degree in term:
+                if coordinate <= before or degree < 1:
+                    raise PlanError(f"A term has rising coordinates and degrees of at least 1; {term} has not.")
+                before = coordinate
 
     @property
     def degree(self) -> int:
         """The total degree |r|, the largest over the terms."""
-        return max(sum(degree for _, degree in term) for term in self.terms)
+        return max([sum([degree for _, degree in term]) for term in self.terms])
 
     @property
     def pooled(self) -> bool:

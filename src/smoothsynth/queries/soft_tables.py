@@ -252,11 +252,24 @@ class Cells(Sequence[Feature]):
 
     def __init__(self, counts: tuple[int, ...], tables: Sets) -> None:
         self.counts, self.tables = counts, tables
-        known = all(0 <= c < len(counts) for table in tables for c in table)
-        rising = all(list(table) == sorted(set(table)) and table for table in tables)
-        if not (known and rising) or len(set(tables)) < len(tables):
+        sizes = self._sizes()
+        if sizes is None or len(set(tables)) < len(tables):
             raise PlanError("Tables are of different sets of columns, each in rising order.")
-        self._starts = tuple(itertools.accumulate((self.size(table) for table in tables), initial=0))
+        self._starts = tuple(itertools.accumulate(sizes, initial=0))
+
+    def _sizes(self) -> list[int] | None:
+        """Return how many cells each table has; None if one is no rising set of the columns."""
+        sizes = []
+        for table in self.tables:
+            size, before = 1, -1
+            for c in table:
+                if not before < c < len(self.counts):
+                    return None
+                size, before = size * self.counts[c], c
+            if not table:
+                return None
+            sizes.append(size)
+        return sizes
 
     def size(self, table: tuple[int, ...]) -> int:
         """Return how many cells one table has."""
