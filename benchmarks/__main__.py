@@ -36,6 +36,7 @@ NAMES = {
     "learning": "accuracy.learning",
     "coverage": "coverage.intervals",
     "speed": "speed.summary",
+    "releases": "speed.releases",
     "start": "speed.start",
     "moments": "speed.moments",
     "fit": "speed.fit",

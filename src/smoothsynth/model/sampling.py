@@ -148,24 +148,37 @@ def choose_levels(drawn: Array, wanted: Array, weights: Array) -> Array:
     `wanted` has one share more than there are levels where a row may have none: its score is always 0. A multinomial
     probit: the correlations of the scores of levels with all others become dependence, level by level.
     """
-    scored = np.concatenate([drawn, np.zeros((len(drawn), len(wanted) - drawn.shape[1]))], axis=1)
-    scored += np.log(wanted)
+    # Level by level in memory.
+    scored = np.zeros((len(wanted), len(drawn)))
+    scored[: drawn.shape[1]] = drawn.T
+    scored += np.log(wanted)[:, None]
     for _ in range(_SHIFTS):
-        found = np.bincount(np.argmax(scored, axis=1), weights=weights, minlength=len(wanted))
+        found = np.bincount(_first_largest(scored), weights=weights, minlength=len(wanted))
         if np.abs(found - wanted).max() < 0.5 / len(drawn):
             break
-        scored += 0.6 * (np.log(wanted) - np.log(np.maximum(found, 0.2 * wanted)))
-    chosen = _even_out(scored, np.argmax(scored, axis=1), wanted, weights)
-    return np.asarray(np.eye(len(wanted))[chosen][:, : drawn.shape[1]])
+        scored += 0.6 * (np.log(wanted) - np.log(np.maximum(found, 0.2 * wanted)))[:, None]
+    chosen = _even_out(scored, _first_largest(scored), wanted, weights)
+    return (chosen[:, None] == np.arange(drawn.shape[1])).astype(np.float64)
+
+
+def _first_largest(scored: Array) -> NDArray[np.intp]:
+    """Return the number of the largest in each column; `argmax` takes ten times as long where there are few rows."""
+    largest, chosen = scored[0].copy(), np.zeros(scored.shape[1], dtype=np.intp)
+    for number, own in enumerate(scored[1:], start=1):
+        np.copyto(chosen, number, where=own > largest)
+        np.maximum(largest, own, out=largest)
+    return chosen
 
 
 def _even_out(scored: Array, chosen: NDArray[np.intp], wanted: Array, weights: Array) -> NDArray[np.intp]:
     """Move the rows that are nearest to another level from levels with too much weight to those with too little."""
     chosen = chosen.copy()
-    own = scored[np.arange(len(chosen)), chosen]
+    own = scored[chosen, np.arange(len(chosen))]
     spare = np.bincount(chosen, weights=weights, minlength=len(wanted)) - wanted
-    for level in np.argsort(spare)[: np.count_nonzero(spare < 0.0)]:
-        for row in np.argsort(own - scored[:, level]):
+    for level in np.argsort(spare)[: np.count_nonzero(spare < 0.0)].tolist():
+        # Levels that have too much only lose rows: no others can come to have any to spare.
+        movable = np.flatnonzero(spare[chosen] > weights / 2.0)
+        for row in movable[np.argsort(own[movable] - scored[level, movable])].tolist():
             if spare[level] + weights[row] / 2.0 > 0.0:
                 break
             if spare[chosen[row]] > weights[row] / 2.0:

@@ -96,7 +96,7 @@ class _Reader:
         """Return the first cell of each value, and what it adds to the next one, in arrays that the next call fills."""
         first, beyond = self._first[: len(values)], self._beyond[: len(values)]
         if self._block is None:
-            np.copyto(first, values)
+            np.copyto(first, values, casting="unsafe")
             np.copyto(first, len(self._own.levels), where=first < 0)
             return first, beyond
         self._look_up(self._plain(self._block, values), first, beyond)

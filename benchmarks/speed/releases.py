@@ -1,0 +1,171 @@
+"""Whole releases: time and memory of each in a process of its own, beside its passes over the rows.
+
+    python -m benchmarks releases [--growth] [--largest 1000000] [--output FILE]
+
+Tables are made here: numbers with five common factors, and categories cut from such numbers; (1, 1e-6) unless said. With
+--growth, time and memory against rows, columns and levels, with the exponents; figures draws what it writes to the file
+(docs/images/growth.svg). Keep the machine quiet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from benchmarks.results import Console
+
+RESULTS = Path(__file__).parents[1] / "results" / "growth.json"
+DELTA = 1e-6
+# Name, rows, columns of numbers, of categories, levels of these, delta, most seconds.
+CASES = (
+    ("10^6 x 20 doubles", 10**6, 20, 0, 0, DELTA, 20.0),
+    ("20,000 x 40", 20_000, 40, 0, 0, DELTA, 5.0),
+    ("30,000 x 14, mixed", 30_000, 6, 8, 8, DELTA, 8.0),
+    ("569 x 30, pure epsilon", 569, 30, 0, 0, 0.0, 0.5),
+)
+MOST_MEMORY, MOST_OUTSIDE, MOST_PLAN = 1000, 2.0, 0.05
+# What grows: rows of five columns, columns of 10,000 rows, levels of two of six columns.
+GROWTH = {
+    "rows": [(rows, 5, 0, 0) for rows in (10_000, 30_000, 100_000, 300_000, 10**6, 3 * 10**6, 10**7)],
+    "columns": [(10_000, columns, 0, 0) for columns in (5, 10, 20, 50, 100, 200)],
+    "levels": [(20_000, 4, 2, levels) for levels in (10, 30, 100, 300, 1000)],
+}
+
+_SCRIPT = """
+import json, re, sys, time
+from pathlib import Path
+
+import smoothsynth as ss
+from smoothsynth.private.engines.local import LocalEngine
+
+file, columns, levels, delta = json.loads(sys.argv[1])
+kinds = {name: ss.Category([str(k) for k in range(levels)]) if name[0] == "k" else ss.Number(-4.0, 4.0) for name in columns}
+passes, plain = [], LocalEngine.sums
+
+def timed(self, *given, **named):
+    started = time.perf_counter()
+    try:
+        return plain(self, *given, **named)
+    finally:
+        passes.append(time.perf_counter() - started)
+
+LocalEngine.sums = timed
+schema, found = ss.Schema(kinds), {}
+started, processor = time.perf_counter(), time.process_time()
+release = ss.release(file, schema=schema, epsilon=1.0, delta=delta)
+found["seconds"], found["processor"] = time.perf_counter() - started, time.process_time() - processor
+found["passes"], found["count"] = sum(passes), len(passes)
+found["peak"] = int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) / 1e3
+print(json.dumps(found))
+"""
+
+_PLAN = """
+import time
+import smoothsynth as ss
+ss.plan(ss.Schema({"a": ss.Number(0, 1)}), rows=1000, epsilon=1.0, delta=1e-6)
+schema, best = ss.Schema({f"c{i}": ss.Number(0, 1) for i in range(100)}), 1e9
+for turn in range(5):
+    started = time.process_time()
+    ss.plan(schema, rows=20_000 + turn, epsilon=1.0, delta=1e-6)
+    best = min(best, time.process_time() - started)
+print(best)
+"""
+
+
+def main() -> None:
+    """Print a line for each release."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--growth", action="store_true", help="time and memory against rows, columns and levels")
+    parser.add_argument("--largest", type=int, default=10**6, help="rows of the largest table of --growth [1000000]")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="a file for the results of --growth")
+    given = parser.parse_args()
+    if given.growth:
+        grow(given.largest, given.output)
+        return
+    table = Table(title="Whole releases", title_justify="left")
+    for heading in ("what", "figure", "of which passes", "the rest over passes", "bar"):
+        table.add_column(heading)
+    for line in lines():
+        table.add_row(*line)
+    Console(width=150).print(table)
+
+
+def lines() -> list[tuple[str, str, str, str, str]]:
+    """Measure every case, and a plan."""
+    found = []
+    for name, rows, numbers, categories, levels, delta, most in CASES:
+        one = release(rows, numbers, categories, levels, delta)
+        rest = (one["seconds"] - one["passes"]) / one["passes"]
+        figure = f"{one['seconds']:.1f} s, {one['processor']:.1f} s of processor time"
+        found.append((name, figure, f"{one['passes']:.1f} s", f"{rest:.1f} times", f"{most:g} s"))
+        if rows == 10**6:
+            found.append(("   peak memory", f"{one['peak']:.0f} MB", "", "", f"{MOST_MEMORY} MB"))
+    done = subprocess.run([sys.executable, "-c", _PLAN], check=True, capture_output=True, text=True)
+    found.append(("plan of 100 columns", f"{float(done.stdout) * 1e3:.0f} ms", "", "", f"{MOST_PLAN * 1e3:.0f} ms"))
+    return found
+
+
+def release(rows: int, numbers: int, categories: int, levels: int, delta: float = DELTA) -> dict[str, float]:
+    """Return what a release of a made-up table takes in a process that does nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "table.parquet"
+        names = write(file, rows, numbers, categories, levels)
+        asked = json.dumps([str(file), names, levels, delta])
+        done = subprocess.run([sys.executable, "-c", _SCRIPT, asked], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def write(file: Path, rows: int, numbers: int, categories: int, levels: int, part: int = 10**5) -> list[str]:
+    """Write a made-up table in parts; return the names of its columns, those of categories with a k."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    names = [f"c{i}" for i in range(numbers)] + [f"k{i}" for i in range(categories)]
+    mixing = np.random.default_rng(1).normal(size=(5, len(names))) / 5**0.5
+    schema = pa.schema([(name, pa.string() if name[0] == "k" else pa.float64()) for name in names])
+    with parquet.ParquetWriter(file, schema) as writer:
+        for start in range(0, rows, part):
+            generator, many = np.random.default_rng([2, start]), min(part, rows - start)
+            cells = generator.normal(size=(many, 5)) @ mixing + 0.5 * generator.normal(size=(many, len(names)))
+            columns = [
+                pa.array(_levels(column, levels)) if name[0] == "k" else pa.array(np.clip(column, -4.0, 4.0))
+                for name, column in zip(names, cells.T, strict=True)
+            ]
+            writer.write_table(pa.table(columns, schema=schema))
+    return names
+
+
+def _levels(column, levels):
+    """Cut numbers into levels, the first of which are the most frequent."""
+    places = np.minimum(np.abs(column) / 2.0, 0.999) * levels
+    return places.astype(np.int64).astype(str)
+
+
+def grow(largest: int, output: Path) -> None:
+    """Measure along each axis, and write the file anew after each release."""
+    found: list[dict[str, float | str]] = []
+    for axis, shapes in GROWTH.items():
+        for rows, numbers, categories, levels in shapes:
+            if rows <= largest:
+                one = release(rows, numbers, categories, levels)
+                size = {"rows": rows, "columns": numbers, "levels": levels}[axis]
+                found.append({"axis": axis, "size": size, **one})
+                print(f"{axis} {size:,}: {one['seconds']:.1f} s, {one['peak']:.0f} MB", flush=True)
+                output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for axis in GROWTH:
+        print(f"{axis}: seconds grow with the power {exponent(found, axis):.2f} over the upper half")
+
+
+def exponent(found, axis: str, what: str = "seconds") -> float:
+    """Return the slope of logarithms over the larger half of the sizes; small tables pay for the start."""
+    own = [line for line in found if line["axis"] == axis]
+    upper = own[len(own) // 2 :] if len(own) > 3 else own
+    sizes, values = (np.log([line[key] for line in upper]) for key in ("size", what))
+    return float(np.polyfit(sizes, values, 1)[0])
