@@ -58,14 +58,16 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"smoothsynth.{name}")
 
 
-def _without_share(name: str) -> Patch:
-    whole = adaptive_rounds._shares
+def _without_share(name: str) -> list[Patch]:
+    def without(whole: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
+        def fewer(*given: Any, **named: Any) -> dict[str, float]:
+            found = {key: share for key, share in whole(*given, **named).items() if key != name}
+            return {key: share / sum(found.values()) for key, share in found.items()}
 
-    def fewer(*given: Any, **named: Any) -> dict[str, float]:
-        found = {key: share for key, share in whole(*given, **named).items() if key != name}
-        return {key: share / sum(found.values()) for key, share in found.items()}
+        return fewer
 
-    return adaptive_rounds, "_shares", fewer
+    both = ("_shares", "_beside_tables")
+    return [(adaptive_rounds, one, without(getattr(adaptive_rounds, one))) for one in both]
 
 
 def parts() -> dict[str, list[Patch]]:
@@ -74,9 +76,9 @@ def parts() -> dict[str, list[Patch]]:
     uncut = lambda rows, columns, cut: (0.0, clipped.lacking_pairs(rows, columns, cut)[1])  # noqa: E731
     return {
         "spikes": [(adaptive_rounds, "spike_share", lambda *_, **__: 0.0)],
-        "ranks": [_without_share("ranks")],
-        "correlations": [_without_share("pairs")],
-        "row norms": [_without_share("lengths")],
+        "ranks": _without_share("ranks"),
+        "correlations": _without_share("pairs"),
+        "row norms": _without_share("lengths"),
         "tables": [(adaptive_rounds, "plan_tables", lambda *_, **__: [])],
         "tables of three": [(tables, "MOST_COLUMNS", {2: 200, 3: 0})],
         "correlations held while swapping": [(synthesis, "_correlations", lambda *_: None)],

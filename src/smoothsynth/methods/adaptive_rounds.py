@@ -89,11 +89,11 @@ def gaussian_rounds(
     whole = gaussian_multiplier(budget.epsilon, budget.delta)
     lean = _leaning(lean, _rank_noise(shape.columns, rows / rows_per_person, whole / math.sqrt(lean.ranks)))
     unit = math.sqrt(2.0) * whole * rows_per_person / rows
-    tables = [] if weighed else plan_tables(shape, unit, power=0.5, wanted=wanted)
-    shares: dict[Any, float] = _shares(shape, lean, norms=not tables)
+    tables = [] if weighed else plan_tables(shape, unit, power=0.5, wanted=wanted, share=lean.beside_tables[-1])
     spikes = 0.0 if weighed else spike_share(shape, unit, power=0.5)
     levels = plan_levels(shape, unit, power=0.5)
-    shares = with_levels(with_tables(shares, tables, spikes=spikes), levels)
+    divided = _beside_tables(shape, lean) if tables else _shares(shape, lean)
+    shares = with_levels(with_tables(divided, tables, spikes=spikes), levels)
     multipliers = dict(zip(shares, split_multiplier(whole, list(shares.values())), strict=True))
 
     def measured(
@@ -143,19 +143,17 @@ def gaussian_rounds(
     return rounds + _level_rounds(shape, levels, multipliers, pure=False, rows_per_person=rows_per_person)
 
 
-def with_tables(shares: dict[Any, float], tables: Sequence[TableRound], *, spikes: float) -> dict[Any, float]:
-    """Let all other rounds give up alike what tables and the search for spikes have."""
-    given = (SHARE if tables else 0.0) + spikes
-    found: dict[Any, float] = {name: (1.0 - given) * own for name, own in shares.items()}
-    if spikes:
-        found["spikes"] = spikes
+def with_tables(shares: dict[str, float], tables: Sequence[TableRound], *, spikes: float) -> dict[Any, float]:
+    """Divide the share of all tables between their rounds, and let all give up alike what the search for spikes has."""
+    kept = {name: (1.0 - spikes) * own for name, own in shares.items()}
+    of_tables = kept.pop("tables", 0.0)
+    found: dict[Any, float] = {**kept, "spikes": spikes} if spikes else {**kept}
     total = math.fsum(share for one in tables for share in one.shares)
-    found |= {
-        (number, part): SHARE * share / total
+    return found | {
+        (number, part): of_tables * share / total
         for number, one in enumerate(tables)
         for part, share in enumerate(one.shares)
     }
-    return found
 
 
 def _table_rounds(
@@ -196,22 +194,22 @@ def _leaning(lean: Focus, noise: float) -> Focus:
     )
 
 
-def _shares(shape: Shape, lean: Focus, *, norms: bool) -> dict[str, float]:
-    """Say which rounds there are: ranks where there are numbers, pairs for several columns, row norms for several numbers.
-
-    Where tables are measured, row norms are not: what they cost brought less than it did elsewhere (docs/notes/0019).
-    """
-    wanted = {
-        "low": True,
-        "ranks": bool(shape.values),
-        "pairs": shape.columns > 1,
-        "lengths": shape.numeric and norms,
-    }
+def _shares(shape: Shape, lean: Focus) -> dict[str, float]:
+    """Say which rounds there are: ranks where there are numbers, pairs for several columns, row norms for several numbers."""
+    wanted = {"low": True, "ranks": bool(shape.values), "pairs": shape.columns > 1, "lengths": shape.numeric}
     shares = {name: float(getattr(lean, name)) for name, there in wanted.items() if there}
     if "ranks" not in shares:
         shares["low"] += lean.ranks
     total = math.fsum(shares.values())
     return {name: share / total for name, share in shares.items()}
+
+
+def _beside_tables(shape: Shape, lean: Focus) -> dict[str, float]:
+    """Share a budget where tables are measured; row norms are not, for what they cost brings less there (note 0019)."""
+    shares = dict(zip(("low", "ranks", "pairs", "tables"), lean.beside_tables, strict=True))
+    if not shape.values:
+        shares["low"] += shares.pop("ranks")
+    return shares
 
 
 def _rank_degrees(columns: int, rows: float, multiplier: float, smoothness: int) -> int:
@@ -264,13 +262,15 @@ def pure_rounds(
     If candidates are to be `weighed` and no model is drawn from, few moments are measured: weights must match them all.
     """
     d, people = shape.dimensions, rows / rows_per_person
-    shares: dict[Any, float] = _pure_shares(shape, people, epsilon, lean, weighed=weighed)
+    divided = _pure_shares(shape, people, epsilon, lean, weighed=weighed)
     # Laplace noise of scale 2 / epsilon has the deviation sqrt(2) times that.
     unit = math.sqrt(8.0) / (epsilon * people)
     tables = [] if weighed else plan_tables(shape, unit, power=1.0, wanted=wanted)
     spikes = 0.0 if weighed else spike_share(shape, unit, power=1.0)
     levels = plan_levels(shape, unit, power=1.0)
-    shares = with_levels(with_tables(shares, tables, spikes=spikes), levels)
+    if tables:
+        divided = {name: (1.0 - SHARE) * share for name, share in divided.items()} | {"tables": SHARE}
+    shares = with_levels(with_tables(divided, tables, spikes=spikes), levels)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
     def measured(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Sets = tuple[tuple[int, ...], ...]
 
 
-# The share of the budget that tables have, and the part of it that chooses them.
+# The share of a pure budget that tables have (FOCUSES has that under epsilon and delta), and the part that chooses them.
 SHARE, CHOOSING = 0.4, 0.15
 # Numbers have at least and at most so many hat functions; and tables are measured if noise leaves them so many cells.
 FEWEST_HATS, MOST_HATS = 4, {2: 32, 3: 16}
@@ -43,8 +43,8 @@ MOST_COLUMNS = {2: 200, 3: 40}
 # A table through whose noise more than this is wrong, or with more cells, is no candidate.
 MOST_NOISE, MOST_CELLS = 3.0, 2**14
 # Values that many rows share are looked for with as large a share as keeps the noise of a value at SPIKE_NOISE, within these
-# limits; not at all where it would be more than twice that.
-LEAST_SPIKES, MOST_SPIKES, SPIKE_NOISE = 0.02, 0.1, 0.004
+# limits; not at all where it would be more than DROWNED_SPIKES: then none below a tenth of the rows stands out.
+LEAST_SPIKES, MOST_SPIKES, SPIKE_NOISE, DROWNED_SPIKES = 0.02, 0.05, 0.004, 0.025
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +102,17 @@ class Wanted:
                 yield table
 
 
-def plan_tables(shape: Shape, unit: float, *, power: float, wanted: Wanted) -> list[TableRound]:
+def plan_tables(shape: Shape, unit: float, *, power: float, wanted: Wanted, share: float = SHARE) -> list[TableRound]:
     """Return the rounds of tables that noise allows: of pairs, and of triples if those are clear; none if nothing is.
 
-    `unit` is the noise of one table with all of the budget, `power` how noise grows with the number of tables.
+    `unit` is the noise of one table with all of the budget, `power` how noise grows with the number of tables, `share`
+    what they have of the budget.
     """
     if shape.columns < 2 or wanted.count == 0:
         return []
     candidates = {order: _candidates(shape, order, wanted) for order in (2, 3)}
     for counts in _counts(shape.columns, candidates, wanted):
-        noise = unit * (sum(counts.values()) / (SHARE * (1.0 - CHOOSING))) ** power
+        noise = unit * (sum(counts.values()) / (share * (1.0 - CHOOSING))) ** power
         hats = {order: hats_for(noise, order) for order in counts}
         if all(found is not None for found in hats.values()) or wanted.count or wanted.workload:
             made = [
@@ -186,6 +187,5 @@ def spike_share(shape: Shape, unit: float, *, power: float) -> float:
     if not shape.spikes:
         return 0.0
     needed = len(shape.spikes) * (unit / SPIKE_NOISE) ** (1.0 / power)
-    if needed > MOST_SPIKES * 2.0 ** (1.0 / power):
-        return 0.0
-    return min(MOST_SPIKES, max(LEAST_SPIKES, needed))
+    share = min(MOST_SPIKES, max(LEAST_SPIKES, needed))
+    return share if unit * (len(shape.spikes) / share) ** power <= DROWNED_SPIKES else 0.0

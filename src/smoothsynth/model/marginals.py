@@ -294,6 +294,11 @@ def tilt(columns: Marginals, functions: Array, values: Array, scale: Array) -> M
     return _with_minimum(columns, duals, tolerance=1e-9)
 
 
+def first_functions(columns: Marginals) -> Array:
+    """Return T_1 and T_2 at all cells, (coordinates, 2, cells)."""
+    return np.stack([columns.places, 2.0 * columns.places**2 - 1.0], axis=1)
+
+
 def _fine_grid() -> Array:
     crowded = np.cos((2.0 * np.arange(_CROWDED) + 0.5) * np.pi / (2 * _CROWDED))
     return np.unique(np.concatenate([np.linspace(-1.0, 1.0, _EVEN), crowded]))

@@ -29,7 +29,7 @@ from smoothsynth.model.marginal_moments import (
     measured_means,
     pooled_mean_square,
 )
-from smoothsynth.model.marginals import Marginals, flat_marginals, separable, tilt
+from smoothsynth.model.marginals import Marginals, first_functions, flat_marginals, separable, tilt
 from smoothsynth.model.prior import prior_rows
 from smoothsynth.model.rank_histogram import learn_ranks, rank_noise
 from smoothsynth.model.row_norms import (
@@ -41,7 +41,7 @@ from smoothsynth.model.row_norms import (
 )
 from smoothsynth.model.sampling import correlated, generator, place, scores
 from smoothsynth.model.scales import hold_square, known_so_far
-from smoothsynth.model.spikes import Spike, find_spikes, hold_spikes
+from smoothsynth.model.spikes import Spike, find_spikes, hold_spikes, with_spikes
 from smoothsynth.model.tables import (
     SWEEPS,
     expected_of,
@@ -115,7 +115,7 @@ def hold_first(columns: Marginals, low: Sequence[NoisyMoments]) -> Marginals:
     Both are moved to where they were released: one alone, with the other kept wrong, would ask for mass at the bounds.
     """
     released, noise = first_moments(columns, low)
-    functions = np.stack([columns.places, 2.0 * columns.places**2 - 1.0], axis=1)
+    functions = first_functions(columns)
     found = np.einsum("dqg,dg->dq", functions, columns.masses)
     off = np.abs(found - released) > _BEYOND_NOISE * noise
     moved = off.any(axis=1, keepdims=True)
@@ -178,7 +178,7 @@ class Model:
         if learned.columns is self.columns:
             return learned
         columns = learned.columns if family is MarginalMoments else hold_first(learned.columns, learned.low)
-        return replace(learned, columns=hold_public(hold_spikes(columns, learned.spikes), noisy.rows))
+        return replace(learned, columns=hold_public(hold_spikes(columns, learned.spikes, learned.low), noisy.rows))
 
     def rows(
         self,
@@ -309,7 +309,7 @@ def _learn_tables(model: Model, noisy: NoisyMoments) -> Model:
     family = noisy.measurement.family
     if isinstance(family, SoftTables) and family.order == 1:
         spikes = find_spikes(model.columns, noisy)
-        return replace(model, spikes=spikes, columns=hold_spikes(model.columns, spikes))
+        return replace(model, spikes=spikes, columns=with_spikes(model.columns, spikes))
     return replace(model, tables=(*model.tables, noisy))
 
 

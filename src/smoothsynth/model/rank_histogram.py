@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.model.marginal_moments import UNKNOWN, first_moments, learn_shares, missing_share, where_there
-from smoothsynth.model.marginals import tilt
+from smoothsynth.model.marginals import first_functions, tilt
 from smoothsynth.model.spikes import spike_functions
 from smoothsynth.queries.bases import LATTICE, HatBasis, count_values
 from smoothsynth.queries.families import RankHistogram
@@ -76,10 +76,9 @@ def learn_ranks(
     own = np.einsum("dqg,dg->dq", functions, start.masses)
     apart, deviations[lines] = _common_and_own((values - own)[lines], deviations[lines], loose)
     values[lines] = own[lines] + apart
-    first = np.stack([columns.places, 2.0 * columns.places**2 - 1.0], axis=1)
     moments, noise = first_moments(columns, low)
     trust = 1.0 if noisy.measurement.multiplier is None else _LOOSE_FIRST
-    functions = np.concatenate([functions, first], axis=1)
+    functions = np.concatenate([functions, first_functions(columns)], axis=1)
     values, deviations = np.hstack([values, moments]), np.hstack([deviations, trust * noise])
     if spikes:
         cells, held, closely = spike_functions(columns, spikes)

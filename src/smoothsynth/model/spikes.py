@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.model.marginal_moments import UNKNOWN, missing_share
+from smoothsynth.model.marginal_moments import UNKNOWN, first_moments, missing_share
+from smoothsynth.model.marginals import first_functions, tilt
 from smoothsynth.queries.bases import LATTICE
 from smoothsynth.queries.soft_tables import Cells, SoftTables
 
@@ -34,17 +35,16 @@ _CLEAR, _NEIGHBOURS = 4.0, 3
 _ALL_CLEAR = 0.1
 # Spikes leave this to other values at least, unless all values are held.
 _REST = 1e-3
-# How closely the shares of spikes are held while ranks are learned.
-_CLOSE = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spike:
-    """The values of one coordinate that many rows share, where a value is there: their places, and their shares."""
+    """The values of one coordinate that many rows share, where a value is there: their places, shares, and noise of these."""
 
     coordinate: int
     places: Array
     shares: Array
+    noise: float
 
 
 def find_spikes(columns: Marginals, noisy: NoisyMoments) -> tuple[Spike, ...]:
@@ -68,7 +68,7 @@ def _found(columns: Marginals, noisy: NoisyMoments) -> Iterator[Spike]:
         clear = _stands_out(shares, deviation / there, single=single)
         if clear.any():
             whole = single and bool(clear.all())
-            yield Spike(column.value, places[clear], _within(shares[clear], whole=whole))
+            yield Spike(column.value, places[clear], _within(shares[clear], whole=whole), deviation / there)
 
 
 def _looked_at(columns: Marginals, column: TableColumn, shares: Array) -> tuple[Array, Array]:
@@ -98,8 +98,8 @@ def _within(shares: Array, *, whole: bool) -> Array:
     return np.asarray(kept / kept.sum() if whole else kept * min(1.0, (1.0 - _REST) / kept.sum()))
 
 
-def hold_spikes(columns: Marginals, spikes: tuple[Spike, ...]) -> Marginals:
-    """Give the cells of spikes their shares, and all others of the same line what is left, in proportion."""
+def with_spikes(columns: Marginals, spikes: Sequence[Spike]) -> Marginals:
+    """Give spikes cells with their shares, and all others of the same line what is left, in proportion."""
     if not spikes:
         return columns
     columns = columns.with_points({spike.coordinate: spike.places for spike in spikes})
@@ -114,8 +114,20 @@ def hold_spikes(columns: Marginals, spikes: tuple[Spike, ...]) -> Marginals:
     return replace(columns, masses=masses, spiked=spiked)
 
 
+def hold_spikes(columns: Marginals, spikes: Sequence[Spike], low: Sequence[NoisyMoments]) -> Marginals:
+    """Tilt lines with spikes to their shares and to what was released first, each within its noise."""
+    if not spikes:
+        return columns
+    cells, shares, closely = spike_functions(columns, spikes)
+    first, (moments, noise) = first_functions(columns), first_moments(columns, low)
+    held = np.isin(np.arange(columns.count), [spike.coordinate for spike in spikes])[:, None]
+    functions, values = np.concatenate([first, cells], axis=1), np.hstack([moments, shares])
+    tilted = tilt(columns, functions, values, np.hstack([np.where(held, noise, UNKNOWN), closely]))
+    return replace(tilted, masses=np.where(held, tilted.masses, columns.masses))
+
+
 def spike_functions(columns: Marginals, spikes: Sequence[Spike]) -> tuple[Array, Array, Array]:
-    """Return the cells of spikes as functions, (lines, spikes, cells), with their shares and how closely they are held."""
+    """Return the cells of spikes as functions, (lines, spikes, cells), with their shares and the noise of these."""
     most = max(len(spike.places) for spike in spikes)
     functions = np.zeros((columns.count, most, columns.masses.shape[1]))
     shares, noise = np.zeros((2, columns.count, most))
@@ -123,7 +135,7 @@ def spike_functions(columns: Marginals, spikes: Sequence[Spike]) -> tuple[Array,
     for spike in spikes:
         line, count = spike.coordinate, np.arange(len(spike.places))
         functions[line, count, _cells_at(columns.places[line], columns.base[line], spike.places)] = 1.0
-        shares[line, count], noise[line, count] = spike.shares, _CLOSE
+        shares[line, count], noise[line, count] = spike.shares, spike.noise
     return functions, shares, noise
 
 
