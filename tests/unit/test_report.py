@@ -424,3 +424,12 @@ def test_the_page_names_only_functions_that_its_script_knows(gaussian):
     listed = re.search(r"<p>Numbers, (.*?)</p>", render(contents(gaussian, {})))[1].partition(";")[2].partition(";")[0]
     assert "greatest" in listed
     assert not {"corr", "correlation", "median", "quantile"} & set(listed.replace(",", "").split())
+
+
+def test_bounds_that_were_found_are_a_limit(rows):
+    schema = ss.Schema({"income": ss.Number(0, "private"), "age": ss.Number(0, 120)})
+    release = ss.release(rows, schema=schema, epsilon=4.0, seed=1)
+    (said,) = [one.text for one in contents(release, {}).limits if one.title == "Values beyond bounds that were found"]
+    assert "the bounds of income: noisy counts" in said
+    known = ss.release(rows, schema=SCHEMA, epsilon=4.0, seed=1)
+    assert "Nobody named" not in render(contents(known, {}))
