@@ -290,6 +290,14 @@ def test_the_walk_survives_a_reload_and_the_picture_is_no_row(browser, studio, p
         check(page)
         assert "made up" in page.inner_text("#picture-words")
         drawn = page.get_attribute("#picture path.line", "d")
+        page.fill("#epsilon", "one")
+        page.wait_for_selector("#budget-error:has-text('Epsilon must be a number')")
+        page.fill("#epsilon", "1,0")
+        page.wait_for_selector("#budget-error:empty", state="attached")
+        # What a column cannot lose has no label on a narrow screen either.
+        page.set_viewport_size({"width": 400, "height": 900})
+        assert not page.locator("#check-table td[data-label='No level']").first.is_visible()
+        page.set_viewport_size({"width": 1280, "height": 900})
         # Other rows of the same number give the same picture.
         lines = (place / "people.csv").read_text().splitlines()
         (place / "people.csv").write_text("\n".join([lines[0], *["50,3"] * (len(lines) - 1)]) + "\n")

@@ -233,6 +233,7 @@ def test_the_owners_page_is_kept_apart(folder, rows, tmp_path):
     text = owner.read_text(encoding="utf-8")
     assert text.count("NOT FOR RELEASE") >= 3
     assert "<title>NOT FOR RELEASE" in text
+    assert text.count('class="number real" data-label="unreadable"') == 3
     data = json.loads(re.search(r'id="release-data">(.*?)</script>', text, re.DOTALL)[1])
     assert data["private"]["correlations"][0] == pytest.approx(np.corrcoef(scores_rows(rows).T)[0, 1])
     assert "NOT FOR RELEASE" not in (folder / "report.html").read_text(encoding="utf-8")

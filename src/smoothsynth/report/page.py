@@ -286,8 +286,11 @@ def _check(checked: CheckReport) -> str:
     from smoothsynth.pipeline.check import HEADS
 
     lines = [
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(kind)}</td>'
-        + "".join(f'<td class="number real">{escape(share)}</td>' for share in shares)
+        f'<tr><th scope="row">{escape(name)}</th><td data-label="{HEADS[1]}">{escape(kind)}</td>'
+        + "".join(
+            f'<td class="number real" data-label="{head}">{escape(share)}</td>'
+            for head, share in zip(HEADS[2:], shares, strict=True)
+        )
         + "</tr>"
         for name, kind, *shares in checked.lines()
     ]

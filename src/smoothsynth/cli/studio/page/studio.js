@@ -172,9 +172,13 @@ function table(heads, lines, label, from = 2) {
 
 // 3. Budget
 
+function epsilon() {
+  return Number(by("epsilon").value.trim().replace(",", ".") || "x");
+}
+
 function budget() {
-  const epsilon = Number(by("epsilon").value.trim().replace(",", ".") || "x");
-  return { epsilon: Number.isFinite(epsilon) ? epsilon : 0, delta: Number(by("delta").value), rows_per_person: Math.round(Number(by("persons").value)) || 0 };
+  if (!Number.isFinite(epsilon())) throw new Refused({ error: "Epsilon must be a number, such as 1 or 0.5." });
+  return { epsilon: epsilon(), delta: Number(by("delta").value), rows_per_person: Math.round(Number(by("persons").value)) || 0 };
 }
 
 let planned = 0;
@@ -335,15 +339,13 @@ function submitted(id, place, act) {
 }
 
 function moved() {
-  const epsilon = Number((10 ** Number(by("slider").value)).toPrecision(2));
-  by("epsilon").value = by("epsilon-shown").textContent = String(epsilon);
+  by("epsilon").value = by("epsilon-shown").textContent = String(Number((10 ** Number(by("slider").value)).toPrecision(2)));
   plan();
 }
 
 function written() {
-  const { epsilon } = budget();
   by("epsilon-shown").textContent = by("epsilon").value;
-  if (epsilon > 0) by("slider").value = String(Math.log10(epsilon));
+  if (epsilon() > 0) by("slider").value = String(Math.log10(epsilon()));
   plan();
 }
 
