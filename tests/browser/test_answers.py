@@ -21,6 +21,8 @@ EXPRESSIONS = [
     "avg(case when age > 60 then income when visits < 2 then -1e4 else 0 end)",
     "avg(floor(age / 10) * 10 + round(visits / 3))",
     "avg(age > 50) / avg(visits > 1)",
+    "avg(visits in (2, 3))",
+    "avg(visits not in (2, 3, 4))",
     "avg(3)",
 ]
 
@@ -115,6 +117,17 @@ def test_levels_and_missing_values_are_left_to_the_library_in_words(visit, tmp_p
         expected = release.answer(expression)
         found = opened.ask(expression)
         assert found == pytest.approx((expected.value, expected.low, expected.high), rel=1e-6), expression
+    for wrong in ("avg(day < '2017-02-30')", "avg(day < '2017-13-01')"):
+        with pytest.raises(ss.SmoothsynthError):
+            release.answer(wrong)
+        opened.page.fill("#expression", wrong)
+        opened.until("() => document.getElementById('expression-error').textContent.includes('it is no day')")
+        opened.ask("avg(age)")
+    # The name of an axis lies beside its days.
+    opened.page.select_option("#pair-y", label="day")
+    name = opened.page.locator("#scatter text.name").last.bounding_box()
+    days = opened.page.locator("#scatter text:not(.name)").all()
+    assert all(one.bounding_box()["x"] >= name["x"] + name["width"] for one in days)
     opened.page.select_option("#stored", label="Mean of age where sex = m")
     opened.until("() => document.getElementById('asked').textContent.includes(\"sex = 'm'\")")
     assert opened.answer()[0] == pytest.approx(release.answer("avg(age where sex = 'm')").value)

@@ -290,6 +290,14 @@ def test_the_walk_survives_a_reload_and_the_picture_is_no_row(browser, studio, p
         check(page)
         assert "made up" in page.inner_text("#picture-words")
         drawn = page.get_attribute("#picture path.line", "d")
+        page.fill("#epsilon", "one")
+        page.wait_for_selector("#budget-error:has-text('Epsilon must be a number')")
+        page.fill("#epsilon", "1,0")
+        page.wait_for_selector("#budget-error:empty", state="attached")
+        # What a column cannot lose has no label on a narrow screen either.
+        page.set_viewport_size({"width": 400, "height": 900})
+        assert not page.locator("#check-table td[data-label='No level']").first.is_visible()
+        page.set_viewport_size({"width": 1280, "height": 900})
         # Other rows of the same number give the same picture.
         lines = (place / "people.csv").read_text().splitlines()
         (place / "people.csv").write_text("\n".join([lines[0], *["50,3"] * (len(lines) - 1)]) + "\n")
@@ -298,6 +306,52 @@ def test_the_walk_survives_a_reload_and_the_picture_is_no_row(browser, studio, p
         assert field(page, "age", "upper").input_value() == "120"
         check(page)
         assert page.get_attribute("#picture path.line", "d") == drawn
+
+
+def test_a_release_is_followed_after_a_reload_and_in_another_tab(browser, studio, place, monkeypatch):
+    from smoothsynth.pipeline import run
+
+    go_on, made = threading.Event(), run.release
+    monkeypatch.setattr(run, "release", lambda *given, **named: go_on.wait(30) and made(*given, **named))
+    # Names that every object of JavaScript has are columns like others.
+    (place / "odd.csv").write_text("age,constructor,toString\n" + "40,x,1\n50,y,2\n" * 50)
+    with shown(browser, studio) as page:
+        opened(page, "odd.csv")
+        field(page, "constructor", "use").uncheck()
+        page.click("#columns-form button.main")
+        page.wait_for_selector("text=2 columns need another look")
+        for name in ("age", "toString"):
+            field(page, name, "lower").fill("0")
+            field(page, name, "upper").fill("120")
+        check(page)
+        assert "odd.csv" in review(page)
+        page.click("#spend")
+        page.wait_for_selector("#status:has-text('…')")
+        page.reload()
+        page.wait_for_selector("#status:has-text('…')")
+        assert not page.locator("#released").is_visible()
+        go_on.set()
+        page.wait_for_selector("#released:not([hidden])", timeout=60_000)
+        other = page.context.new_page()
+        other.goto(studio.address)
+        other.wait_for_selector("#released:not([hidden])")
+        opened(other, "people.csv")
+        page.click("#columns-form button.main")
+        page.wait_for_selector("#schema-error:has-text('people.csv was opened since')")
+    assert ss.load(place / "release").schema.names == ("age", "toString")
+
+
+def test_what_was_not_checked_is_not_lost_without_a_word(browser, studio):
+    with shown(browser, studio) as page:
+        asked = []
+        page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+        opened(page, "people.csv")
+        page.reload()
+        page.wait_for_selector(".column")
+        assert asked == []
+        field(page, "age", "lower").fill("0")
+        page.reload()
+        assert asked == ["beforeunload"]
 
 
 def test_a_file_from_elsewhere(browser, studio, messy_text, tmp_path):

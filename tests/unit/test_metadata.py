@@ -13,6 +13,7 @@ import yaml
 import smoothsynth as ss
 from smoothsynth.errors import ReleaseError, SchemaError
 from smoothsynth.pipeline.metadata import METADATA_FILES
+from smoothsynth.pipeline.readme import readme
 from smoothsynth.pipeline.release import as_text, sha256
 from smoothsynth.verification.folder import read_evidence
 from smoothsynth.verification.verify import _CHECKS, _tried
@@ -252,3 +253,20 @@ def test_a_release_is_not_lost_for_its_description(told, tmp_path, monkeypatch):
     with pytest.warns(RuntimeWarning, match="could not be described: no room"):
         folder = told.write(tmp_path / "out")
     assert ss.verify(folder).passed
+
+
+def test_codes_stay_text_in_r_and_spreadsheets():
+    columns = {
+        "zip": ss.Category(["01", "02", "x"]),
+        'a "b"\\': ss.Category(["T", "F"]),
+        "gene": ss.Category(["SEPT2", "TP53"]),
+        "sex": ss.Category(["female", "male"]),
+        "ward": ss.Category([1, 2]),
+        "cost": ss.Number(0, 1e6),
+    }
+    rows = {"zip": ["01"], 'a "b"\\': ["T"], "gene": ["TP53"], "sex": ["male"], "ward": [1], "cost": [1.0]}
+    release = ss.release(pa.table({k: v * 40 for k, v in rows.items()}), schema=ss.Schema(columns), epsilon=1, seed=1)
+    text = readme(release.receipt, {"synthetic.csv"}, "0" * 64)
+    assert 'colClasses = c("zip" = "character", "a \\"b\\"\\\\" = "character", "gene" = "character"))' in text
+    assert 'take text in `zip`, `a "b"\\`, `gene` for formulas, numbers or days' in text
+    assert "number, 0 to 1000000 |" in text

@@ -3,6 +3,7 @@ import hashlib
 import json
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth import report
 from smoothsynth.cli.main import app
+from smoothsynth.model.contradictions import Contradiction
 from smoothsynth.private.owner import compare
 from smoothsynth.report.browser_data import embed
 from smoothsynth.report.columns import drawn, shapes
@@ -231,6 +233,7 @@ def test_the_owners_page_is_kept_apart(folder, rows, tmp_path):
     text = owner.read_text(encoding="utf-8")
     assert text.count("NOT FOR RELEASE") >= 3
     assert "<title>NOT FOR RELEASE" in text
+    assert text.count('class="number real" data-label="unreadable"') == 3
     data = json.loads(re.search(r'id="release-data">(.*?)</script>', text, re.DOTALL)[1])
     assert data["private"]["correlations"][0] == pytest.approx(np.corrcoef(scores_rows(rows).T)[0, 1])
     assert "NOT FOR RELEASE" not in (folder / "report.html").read_text(encoding="utf-8")
@@ -395,3 +398,39 @@ def test_names_are_written_as_the_language_reads_them():
 
     for name in ("age", "case", "And", 'odd "name"', "dose (mg)", "1st", "é", "avg"):
         assert parse(quoted(name)) == Column(name)
+
+
+def test_days_at_the_ends_of_the_calendar_are_drawn():
+    """The interval of a mean may lie beyond the last day that there is; the usual "for ever" is 9999-12-31."""
+    days, seconds = ("0001-01-01", "9999-12-31"), ("2020-01-01T00:00:00", "2020-01-01T00:00:59")
+    schema = ss.Schema({"until": ss.Date(*days), "at": ss.Datetime(*seconds)})
+    cells = {"until": ["9999-12-31"] * 60, "at": [f"2020-01-01T00:00:{i % 60:02d}" for i in range(60)]}
+    release = ss.release(pa.table(cells), schema=schema, epsilon=1.0, seed=1)
+    until = release.answer("avg(until)")
+    assert until.high > 2932896.0
+    assert "high=9999-12-31" in repr(until)
+    page = render(contents(release, {}))
+    assert "and 9999-12-31" in page or "to 9999-12-31" in page
+    # Within one day the ticks of an axis are times.
+    assert re.search(r">00:00:\d\d</text>", page)
+
+
+def test_warnings_of_a_narrow_page_have_their_labels(gaussian):
+    found = Contradiction(("age", "visits"), "cell of a table", released=0.2, noise=0.01, found=0.1, far=9.0)
+    page = render(replace(contents(gaussian, {}), contradictions=(found,)))
+    assert {"What", "Released", "In the rows"} <= set(re.findall(r'data-label="([^"]*)"', page))
+
+
+def test_the_page_names_only_functions_that_its_script_knows(gaussian):
+    listed = re.search(r"<p>Numbers, (.*?)</p>", render(contents(gaussian, {})))[1].partition(";")[2].partition(";")[0]
+    assert "greatest" in listed
+    assert not {"corr", "correlation", "median", "quantile"} & set(listed.replace(",", "").split())
+
+
+def test_bounds_that_were_found_are_a_limit(rows):
+    schema = ss.Schema({"income": ss.Number(0, "private"), "age": ss.Number(0, 120)})
+    release = ss.release(rows, schema=schema, epsilon=4.0, seed=1)
+    (said,) = [one.text for one in contents(release, {}).limits if one.title == "Values beyond bounds that were found"]
+    assert "the bounds of income: noisy counts" in said
+    known = ss.release(rows, schema=SCHEMA, epsilon=4.0, seed=1)
+    assert "Nobody named" not in render(contents(known, {}))

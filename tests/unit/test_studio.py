@@ -29,6 +29,7 @@ from smoothsynth.cli.studio.picture import forecast_with_picture
 from smoothsynth.cli.studio.server import MOST_JSON, MOST_UPLOAD, Studio
 from smoothsynth.cli.studio.walk import Walk
 from smoothsynth.private.owner import drafted
+from smoothsynth.private.sources.files import SUFFIXES
 from smoothsynth.schema.file import USUAL
 
 BOUNDS = {"age": ("0", "120"), "income": ("0", "1000000"), "visits": ("0", "20")}
@@ -499,6 +500,28 @@ def test_uploads_are_private(client, uploads, place):
     assert [path.name for path in place.iterdir()] == ["people.csv"]
 
 
+def test_uploads_at_the_same_time_are_apart(client, uploads):
+    head = (
+        f"POST /{client.server.token}/api/upload?name=slow.csv HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
+        f"Origin: http://127.0.0.1:{client.port}\r\nContent-Type: application/octet-stream\r\nContent-Length: 6\r\n\r\na\n"
+    )
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        connection.sendall(head.encode())
+        while not list(uploads.iterdir()):
+            time.sleep(0.01)
+        assert client.upload("fast.csv", b"b\n2\n")[0] == 200
+        connection.sendall(b"11\n\n")
+        assert b" 200 " in connection.recv(99)
+    assert {path.name: path.read_bytes() for path in uploads.iterdir()} == {"1.csv": b"a\n11\n\n", "2.csv": b"b\n2\n"}
+    assert sorted(client.server.walk.uploaded) == ["fast.csv (upload 2)", "slow.csv (upload 1)"]
+
+
+def test_the_page_offers_every_kind_of_file(client):
+    page = client.get("")[2].decode()
+    for end in SUFFIXES.split(", "):
+        assert f"{Path(end).suffix}," in page or f'{Path(end).suffix}"' in page, end
+
+
 def test_an_upload_that_breaks_off_is_deleted(client, uploads):
     head = (
         f"POST /{client.server.token}/api/upload?name=a.csv HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
@@ -528,6 +551,42 @@ def test_the_same_again(client, place, tmp_path, monkeypatch):
     again.rename(tmp_path / "moved")
     exec(made["python"], {})  # noqa: S102
     assert ss.load(again).receipt.budget == ss.Budget(1.0)
+
+
+def test_the_schema_of_a_release_is_not_one_that_was_checked_later(client):
+    asked = client.asked()
+    client.work("release", {"summary": client.work("review", asked)["result"]["summary"]})
+    asked["form"]["columns"][0]["upper"] = "99"
+    assert client.work("check", asked)["state"] == "done"
+    uppers = [
+        ss.Schema.parse(client.get(name)[2].decode()).columns["age"].upper for name in ("schema.toml", "released.toml")
+    ]
+    assert uppers == [99, 120]
+
+
+def test_a_form_of_another_table_is_refused(client, place):
+    """Two tabs: what one shows is not done to the table that the other opened, though it has the same columns."""
+    (place / "later.csv").write_bytes((place / "people.csv").read_bytes())
+    asked = client.asked()
+    later = client.form("later.csv")
+    for route in ("check", "plan", "review"):
+        status, answer = client.post(route, asked)
+        assert (status, "later.csv was opened since" in answer["error"]) == (409, True)
+    assert client.server.walk.form["table"] == later["table"]
+    assert client.work("check", {"form": later})["state"] == "done"
+
+
+def test_a_page_that_is_loaded_again_learns_of_the_work(client, monkeypatch):
+    go_on = threading.Event()
+    monkeypatch.setattr("smoothsynth.pipeline.check.check", lambda *_, **__: go_on.wait(30) and {}["gone"])
+    status, job = client.post("check", {"form": client.form()})
+    try:
+        assert status == 200
+        assert json.loads(client.get("api/state")[2])["job"]["number"] == job["number"]
+    finally:
+        go_on.set()
+    client.server.walk.jobs.wait()
+    assert json.loads(client.get("api/state")[2])["job"] is None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

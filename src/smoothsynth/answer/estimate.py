@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsynth._display import escaped, page
 from smoothsynth.errors import one_line
-from smoothsynth.schema.date import day_at, moment_at
+from smoothsynth.schema.date import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ class Estimate:
         """Write the value or an end of the interval as a reader wants it."""
         if self.scale == "number":
             return f"{value:.{digits}g}"
-        return str(day_at(round(value)) if self.scale == "date" else moment_at(round(value)))
+        return str(nearest(value, self.scale))
 
     def in_words(self) -> str:
         """Say what the estimate means, for a reader."""

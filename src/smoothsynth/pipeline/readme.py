@@ -139,16 +139,46 @@ def _open_csv(schema: Schema) -> Iterator[str]:
         f"**Excel**: *Data > From Text/CSV*, choose `{CSV_FILE}`, file origin *65001: Unicode (UTF-8)*, *Load*; the same "
         f"with `{CODEBOOK_FILE}`, which explains the columns. An empty cell is a missing value."
     )
-    if found := columns_with_formulas(schema):
+    codes = _codes(schema)
+    if found := [name for name in schema.names if name in {*codes, *columns_with_formulas(schema)}]:
         names = ", ".join(map(_code, found[:_SHOWN_LEVELS]))
-        yield f"A spreadsheet would take text in {names} for formulas: set *Text* as the type of these columns before *Load*."
+        yield (
+            f"A spreadsheet would take text in {names} for formulas, numbers or days: set *Text* as the type of these "
+            "columns before *Load*."
+        )
+    text = ", ".join(f'{_in_r(name)} = "character"' for name in codes)
+    classes = f",\n  colClasses = c({text})" if codes else ""
     yield (
         "**R**:\n\n```r\n"
-        f'rows <- read.csv("{CSV_FILE}", na.strings = "", check.names = FALSE, encoding = "UTF-8")\n'
-        f'codebook <- read.csv("{CODEBOOK_FILE}", na.strings = "", encoding = "UTF-8")\n'
+        f'rows <- read.csv("{CSV_FILE}", na.strings = "", check.names = FALSE, encoding = "UTF-8"{classes})\n'
+        f'codebook <- read.csv("{CODEBOOK_FILE}", na.strings = "", colClasses = "character", encoding = "UTF-8")\n'
         "summary(rows)\n```"
     )
     yield f'**Python**, with pandas:\n\n```python\nrows = pandas.read_parquet("{ROWS_FILE}")\n```'
+
+
+_MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+# What R and spreadsheets make numbers, truth values or days of, unless they are told.
+_RETYPED = re.compile(
+    rf"[+-]?[.,]*\d[\d.,]*(e[+-]?\d+)?%?|0x[\da-f]+|[+-]?(inf|infinity|nan)|t|f|true|false"
+    rf"|\d{{1,4}}([-/.: ]\d{{1,4}}){{1,2}}|{_MONTH}[-/. ]?\d{{1,4}}|\d{{1,4}}[-/. ]?{_MONTH}",
+    re.IGNORECASE,
+)
+
+
+def _codes(schema: Schema) -> list[str]:
+    """Return the categories of text with a level that programs take for something else: "01" would become 1."""
+    return [
+        name
+        for name, column in schema.columns.items()
+        if isinstance(column, Category)
+        and any(isinstance(level, str) and _RETYPED.fullmatch(level.strip()) for level in column.levels)
+    ]
+
+
+def _in_r(text: str) -> str:
+    """Write a text as R does."""
+    return '"' + one_line(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _open_parquet() -> Iterator[str]:
@@ -176,7 +206,8 @@ def _values(column: Column) -> str:
     if column.kind == "boolean":
         return f"true or false{missing}"
     unit = f" {_plain(facts['unit'])}" if "unit" in facts else ""
-    return f"{column.kind}, {facts['lower']} to {facts['upper']}{unit}{missing}"
+    lower, upper = (f"{facts[end]:.12g}" if isinstance(facts[end], float) else facts[end] for end in ("lower", "upper"))
+    return f"{column.kind}, {lower} to {upper}{unit}{missing}"
 
 
 def _relations(schema: Schema) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.schema.date import day_at, moment_at
+from smoothsynth.schema.date import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _GOLDEN = 0.6180339887498949
 _WIDTH, _BOTTOM = 300.0, 104.0
 _MISSING = 65535
+# In seconds.
+DAY = 86_400
 # Shades of a correlation, from white to the full colour.
 _SHADES = 10
 
@@ -181,7 +183,8 @@ def _shade(value: float, *, seen: bool, own: bool) -> str:
 
 def scatter_chart(first: Axis, second: Axis) -> str:
     """Draw the rows of two columns; the page's script draws other pairs in the same way."""
-    left, right, top, bottom = 74.0, 552.0, 10.0, 436.0
+    # Left of the axis: the name, then ticks as wide as a day.
+    left, right, top, bottom = 96.0, 552.0, 10.0, 436.0
     x, y = _scaler(0.0, _MISSING - 1, left, right), _scaler(0.0, _MISSING - 1, bottom, top)
     seen = (first.points < _MISSING) & (second.points < _MISSING)
     places = zip(x(first.points[seen]), y(second.points[seen]), strict=True)
@@ -192,7 +195,7 @@ def scatter_chart(first: Axis, second: Axis) -> str:
     ]
     parts.append(f'<path class="dots" d="{"".join(f"M{_short(a)} {_short(b)}h0" for a, b in places)}"/>')
     parts.append(_axis(x, first.ticks, y=bottom, high=right, low=left, size=12))
-    for name, place in ((first.name, 'x="313" y="476"'), (second.name, 'transform="translate(12 223) rotate(-90)"')):
+    for name, place in ((first.name, 'x="324" y="476"'), (second.name, 'transform="translate(12 223) rotate(-90)"')):
         parts.append(f'<text class="name" {place} font-size="13" text-anchor="middle">{escape(cut(name))}</text>')
     label = f"Scatter of {first.name} and {second.name} in the synthetic rows"
     return picture("".join(parts), width=560, height=484, label=label)
@@ -201,7 +204,9 @@ def scatter_chart(first: Axis, second: Axis) -> str:
 def ticks(low: float, high: float, count: int, kind: str = "number") -> list[tuple[float, str]]:
     """Return round numbers between two ends with their texts; of dates the ends and the middle."""
     if kind in ("date", "datetime"):
-        return [(at, moment_text(at, kind)) for at in (low, low / 2 + high / 2, high)]
+        # Within a day the time tells moments apart.
+        part = slice(11, 19) if kind == "datetime" and high - low < DAY else slice(10)
+        return [(at, moment_text(at, kind)[part]) for at in (low, low / 2 + high / 2, high)]
     raw = high / count - low / count
     if not raw > 0.0:
         return [(low, f"{low:.4g}")]
@@ -212,8 +217,8 @@ def ticks(low: float, high: float, count: int, kind: str = "number") -> list[tup
 
 
 def moment_text(value: float, kind: str) -> str:
-    """Write a number of days or seconds since 1970 as a day."""
-    return str(day_at(round(value)) if kind == "date" else moment_at(round(value)).date())
+    """Write a number of days or seconds since 1970 in ISO 8601."""
+    return nearest(value, kind).isoformat()
 
 
 def cut(name: str, most: int = 42) -> str:

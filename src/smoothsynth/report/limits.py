@@ -19,6 +19,7 @@ from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.soft_tables import Cells
 from smoothsynth.schema import Category
+from smoothsynth.schema.unresolved import open_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -177,6 +178,7 @@ def limits(release: Release, found: Correlations) -> tuple[Limit, ...]:
     return (
         _individuals(release),
         *_weights(release),
+        *_found_bounds(release),
         _pairs(found),
         *_selected_tables(release),
         *_many_columns(release),
@@ -362,10 +364,21 @@ def _sharp_questions() -> Limit:
     )
 
 
+def _found_bounds(release: Release) -> Iterator[Limit]:
+    names = [] if release.found is None else list(open_bounds(release.found.asked))
+    if names:
+        yield Limit(
+            "Values beyond bounds that were found",
+            f"Nobody named the bounds of {_listed(names)}: noisy counts found them, and rows may lie beyond. Their values "
+            "were moved to the bound before anything was measured; how many is not released. Answers and intervals are about "
+            "the moved values: the mean of a column with a long tail may lie far outside its interval.",
+        )
+
+
 def _outside(release: Release) -> Limit:
     return Limit(
         "What was not in the table",
-        f"Only the {len(release.schema.names):,} columns shown here were read. Values beyond the public bounds were "
+        f"Only the {len(release.schema.names):,} columns shown here were read. Values beyond the bounds were "
         "moved to the bound, missing ones to a place inside; how many is not released. "
         "The smallest and the largest synthetic value say nothing about those of the data.",
     )

@@ -143,9 +143,9 @@ def _contradictions(found: Sequence[Contradiction]) -> str:
     if not found:
         return ""
     lines = [
-        f'<tr><th scope="row">{escape(one.about)}</th><td>{escape(one.what)}</td>'
-        f'<td class="number">{figure(one.released, one.noise)} ± {one.noise:.2g}</td>'
-        f'<td class="number">{figure(one.found, one.noise)}</td></tr>'
+        f'<tr><th scope="row">{escape(one.about)}</th><td data-label="What">{escape(one.what)}</td>'
+        f'<td class="number" data-label="Released">{figure(one.released, one.noise)} ± {one.noise:.2g}</td>'
+        f'<td class="number" data-label="In the rows">{figure(one.found, one.noise)}</td></tr>'
         for one in found[:_MOST_LINES]
     ]
     more = f"<p>And {len(found) - _MOST_LINES:,} more.</p>" if len(found) > _MOST_LINES else ""
@@ -188,9 +188,10 @@ def texts(contents: Contents, comparison: Comparison | None, checked: CheckRepor
 
 
 def _language() -> str:
-    functions = ", ".join(sorted(FUNCTIONS))
+    # The others of them the script of the page leaves to the command.
+    functions = ", ".join(sorted({*FUNCTIONS} - {"corr", "correlation", "median", "quantile"}))
     return (
-        f"Numbers, + - * / ** and parentheses; {functions}; comparisons, and, or, not, between, "
+        f"Numbers, + - * / ** and parentheses; {functions}; comparisons, and, or, not, between, in, "
         "case when … then … else … end; days as '2020-01-31'. A question with jumps is put between two smooth ones and gets "
         "a wider interval. The command also answers corr, median, quantile, where, is null and group by."
     )
@@ -285,8 +286,11 @@ def _check(checked: CheckReport) -> str:
     from smoothsynth.pipeline.check import HEADS
 
     lines = [
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(kind)}</td>'
-        + "".join(f'<td class="number real">{escape(share)}</td>' for share in shares)
+        f'<tr><th scope="row">{escape(name)}</th><td data-label="{HEADS[1]}">{escape(kind)}</td>'
+        + "".join(
+            f'<td class="number real" data-label="{head}">{escape(share)}</td>'
+            for head, share in zip(HEADS[2:], shares, strict=True)
+        )
         + "</tr>"
         for name, kind, *shares in checked.lines()
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ from smoothsynth.answer.estimate import Estimate
 from smoothsynth.answer.evaluate import exact
 from smoothsynth.answer.language import Apply, Node, Number, columns_of, is_aggregate, parse, parts_of
 from smoothsynth.errors import SmoothsynthError
-from smoothsynth.report.charts import moment_text
+from smoothsynth.report.charts import DAY, moment_text
 from smoothsynth.report.columns import Levels, Shape, own_units
 from smoothsynth.schema import Number as Real
 
@@ -260,7 +261,8 @@ class _Typical:
         half = upper / 2 - lower / 2
         width = max(float(np.std(values / half)) * half, 0.02 * half) if len(values) else half
         quartiles = np.quantile(values, [0.25, 0.5, 0.75]) if len(values) else [lower, lower, upper]
-        first, middle, last = (_written(float(value), shape.column.kind) for value in quartiles)
+        written = partial(_written, kind=shape.column.kind, width=width)
+        first, middle, last = map(written, map(float, quartiles))
         return cls(shape.name, shape.column.kind, first, middle, last, f"{width:.3g}")
 
     @property
@@ -284,5 +286,8 @@ def own_values(release: Release, name: str) -> Array:
     return values[~np.isnan(values)]
 
 
-def _written(value: float, kind: str) -> str:
-    return moment_text(value, kind) if kind in ("date", "datetime") else f"{value:.3g}"
+def _written(value: float, kind: str, width: float) -> str:
+    """Write a value as finely as a column of this standard deviation needs it."""
+    if kind not in ("date", "datetime"):
+        return f"{value:.3g}"
+    return moment_text(value, kind)[: 19 if kind == "datetime" and width < DAY else 10]

@@ -168,7 +168,7 @@ def _caption(one: Curve | Levels, unit: str | None) -> str:
         return f"{one.hidden:,} more levels." if one.hidden else ""
     if one.mean is None:
         return "The mean has no answer."
-    lower, upper = map(one.mean.shown, one.shape.column.bounds)
+    lower, upper = (one.mean.shown(bound, 12) for bound in one.shape.column.bounds)
     flat = " They are too far apart for a smooth curve." if one.shape.flat else ""
     within = interval(one.mean) + (f" {unit}" if unit else "")
     return f"Mean {shown(one.mean, one.mean.value)} ({within}). Bounds {lower} to {upper}.{flat}"

@@ -246,3 +246,10 @@ CALENDAR = {
     "date": (_days(datetime.date.min), _days(datetime.date.max)),
     "datetime": (_seconds(datetime.datetime.min), _seconds(datetime.datetime.max.replace(microsecond=0))),
 }
+
+
+def nearest(number: float, kind: str) -> datetime.date:
+    """Return the day or moment nearest to so many days or seconds since 1970: ends of intervals may lie beyond all."""
+    first, last = CALENDAR[kind]
+    known = round(min(max(number, first), last))
+    return day_at(known) if kind == "date" else moment_at(known)

@@ -155,6 +155,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(walk.jobs.shown(int(route[8:])))
         elif route == "schema.toml" and walk.schema is not None:
             self._send(walk.schema.to_toml().encode(), "application/toml", saved_as="schema.toml")
+        elif route == "released.toml" and walk.released is not None:
+            self._send(walk.released["schema"].encode(), "application/toml", saved_as="schema.toml")
         elif route == "report.html":
             self._send(walk.file("report.html").read_bytes(), "text/html", policy=_RELEASE_POLICY)
         elif route == "release.zip":
@@ -207,8 +209,10 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusalError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be the bytes of a file.")
         left = self._length(MOST_UPLOAD)
         name, path = self.server.walk.new_upload(parse_qs(urlsplit(self.path).query).get("name", [""])[0])
+        # Outside: what is there already is not this upload's to delete.
+        path.touch(mode=0o600, exist_ok=False)
         try:
-            with open(path, "xb", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
+            with path.open("wb") as file:
                 while left and (piece := self.rfile.read(min(left, _CHUNK))):
                     left -= file.write(piece)
             if left:

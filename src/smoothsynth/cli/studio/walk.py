@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from smoothsynth.private.sources.files import SUFFIXES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from smoothsynth.cli.studio.form import Form
     from smoothsynth.pipeline.check import CheckReport
     from smoothsynth.pipeline.plan import Plan
     from smoothsynth.schema import Schema
@@ -84,7 +85,12 @@ class Jobs:
     @property
     def is_running(self) -> bool:
         """Whether work is under way."""
-        return self._job is not None and self._job.result is None and self._job.problem is None
+        return self.running() is not None
+
+    def running(self) -> dict[str, Any] | None:
+        """Return how far the work is that is under way, if some is."""
+        job = self._job
+        return None if job is None or job.result is not None or job.problem is not None else job.as_dict()
 
     def shown(self, number: int) -> dict[str, Any]:
         """Return how far a job is."""
@@ -118,8 +124,9 @@ def in_words(error: Exception) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OpenTable:
-    """The table that was opened: its name on the page, its place, and what its draft says."""
+    """The table that was opened: its number, its name on the page, its place, and what its draft says."""
 
+    number: int
     name: str
     path: Path
     stamp: tuple[int, int]
@@ -150,6 +157,9 @@ class Walk:
     form: dict[str, Any] | None = None
     schema: Schema | None = None
     summary: Summary | None = None
+    # How many there were: a number is given once.
+    tables: int = 0
+    arrivals: int = 0
     summaries: int = 0
     folder: Path | None = None
     released: dict[str, Any] | None = None
@@ -166,6 +176,7 @@ class Walk:
             "table": None if self.table is None else self.table.shown,
             "form": self.form,
             "released": self.released,
+            "job": self.jobs.running(),
         }
 
     def _files(self) -> dict[str, Path]:
@@ -178,7 +189,9 @@ class Walk:
         ends = [end for end in _ENDS if name.lower().endswith(end)]
         if not ends:
             raise DataError(f"A table must be a file that ends in {SUFFIXES}. Choose another file.")
-        count = len(self.uploaded) + 1
+        with self._lock:
+            self.arrivals += 1
+            count = self.arrivals
         return f"{Path(name).name[-80:]} (upload {count})", self.uploads / f"{count}{max(ends, key=len)}"
 
     def open(self, name: str) -> dict[str, Any]:
@@ -197,13 +210,14 @@ class Walk:
         columns = drafted(str(path), written=written)
         said = [{"name": one.name, "holds": one.kind, "findings": proposals(one.found)} for one in columns]
         shown = {"name": name, "columns": said}
-        self.table, self.summary = OpenTable(name, path, stamp, shown), None
-        self.form = first_form(columns, written)
+        self.tables += 1
+        self.table, self.summary = OpenTable(self.tables, name, path, stamp, shown), None
+        self.form = {**first_form(columns, written), "table": self.tables}
         return {"table": shown, "form": self.form}
 
     def check(self, form: dict[str, Any]) -> dict[str, Any]:
         """Look at the cells as a release would read them."""
-        table, schema = self._opened_table(), read_form(form)
+        table, schema = self._opened_table(form), read_form(form)
         self.form, self.schema = form, schema
         return self.jobs.start("check", lambda told: self._checked(table, schema, told))
 
@@ -225,7 +239,7 @@ class Walk:
         from smoothsynth.private.table import open_table
 
         most = asked.get("rows_per_person", 1)
-        table = self._opened_table()
+        table = self._opened_table(asked["form"])
         key = (table.path, _stamp(table.path), schema.person)
         if key not in self._rows:
             self._rows = {key: open_table(str(table.path), schema, rows_per_person=most).rows}
@@ -233,8 +247,9 @@ class Walk:
 
     def review(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Say what a release would lose and spend; only what was said here can be released."""
-        table, schema, target = self._opened_table(), read_form(asked.get("form")), self._target(asked.get("folder"))
-        self.form, self.schema, self.summary = asked["form"], schema, None
+        form = asked["form"]
+        table, schema, target = self._opened_table(form), read_form(form), self._target(asked.get("folder"))
+        self.form, self.schema, self.summary = form, schema, None
         return self.jobs.start("review", lambda told: self._reviewed(table, schema, target, asked, told))
 
     def _reviewed(
@@ -250,10 +265,10 @@ class Walk:
         if report.passed:
             with self._lock:
                 self.summaries += 1
-                now = OpenTable(table.name, table.path, stamp, table.shown)
+                now = replace(table, stamp=stamp)
                 self.summary = Summary(self.summaries, now, schema, self._choices(table, made, target), target)
             found["summary"] = self.summaries
-        return {**found, **_plan_facts(made), "folder": str(target), "ledger": self._left()}
+        return {**found, **_plan_facts(made), "table": table.name, "folder": str(target), "ledger": self._left()}
 
     def _choices(self, table: OpenTable, made: Plan, target: Path) -> Choices:
         uploaded = table.name in self.uploaded
@@ -306,7 +321,7 @@ class Walk:
             "outcome": made.receipt.outcome,
             "warnings": [str(one.message) for one in said],
             "files": sorted(file.name for file in summary.target.iterdir()),
-            "schema": made.receipt.schema.to_toml(),
+            "schema": summary.schema.to_toml(),
             "command_line": command_line(choices),
             "python": python_script(choices),
             "ledger": self._left(),
@@ -330,9 +345,12 @@ class Walk:
             raise ConflictError("Nothing was released yet.")
         return self.folder
 
-    def _opened_table(self) -> OpenTable:
+    def _opened_table(self, form: Form) -> OpenTable:
+        """Return the table that is open, for a form that was drafted for it and not for one before."""
         if self.table is None:
             raise ConflictError("No table is open. Open one first.")
+        if form.get("table") != self.table.number:
+            raise ConflictError(f"{self.table.name} was opened since, perhaps in another tab. Reload this page.")
         return self.table
 
     def _target(self, name: object) -> Path:

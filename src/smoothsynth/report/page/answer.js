@@ -137,7 +137,9 @@ function outside(node) {
 function dateNumber(column, text) {
   const whole = text.trim(), day = /^\d{4}-\d\d-\d\d$/.test(whole);
   const time = day ? Date.parse(`${whole}T00:00:00Z`) : column.kind === "datetime" && /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?$/.test(whole) ? Date.parse(`${whole.replace(" ", "T")}Z`) : NaN;
-  return time / (column.kind === "date" ? 86400000 : 1000);
+  // The 30th of February is no day.
+  const real = Number.isFinite(time) && new Date(time).toISOString().startsWith(whole.slice(0, 10));
+  return real ? time / (column.kind === "date" ? 86400000 : 1000) : NaN;
 }
 
 // Texts beside columns of days become numbers; what is left is about levels.

@@ -47,14 +47,21 @@ function niceTicks(low, high, count) {
 
 // Ticks with their texts; of days the ends and the middle.
 function ticksOf(column, low, high, count) {
-  return (isDate(column) ? [low, low / 2 + high / 2, high] : niceTicks(low, high, count)).map((tick) => [tick, textOf(column, tick)]);
+  const within = column.kind === "datetime" && high - low < DAY;
+  return (isDate(column) ? [low, low / 2 + high / 2, high] : niceTicks(low, high, count)).map((tick) => [tick, within ? textOf(column, tick, 1).slice(11) : textOf(column, tick)]);
 }
+
+// The first and the last day that Python's calendar has: ends of intervals may lie beyond.
+const [FIRST_DAY, LAST_DAY] = ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"].map(Date.parse);
+const DAY = 86400;
 
 function isDate(column) { return column.kind === "date" || column.kind === "datetime"; }
 
-// Days and seconds since 1970 as days.
-function textOf(column, value) {
-  return isDate(column) ? new Date(Math.round(value) * (column.kind === "date" ? 86400000 : 1000)).toISOString().slice(0, 10) : shown(value);
+// Days and seconds since 1970 as days, or as moments if steps are shorter.
+function textOf(column, value, step = DAY) {
+  if (!isDate(column)) return shown(value);
+  const time = Math.round(value) * (column.kind === "date" ? 86400000 : 1000);
+  return new Date(Math.min(Math.max(time, FIRST_DAY), LAST_DAY)).toISOString().slice(0, column.kind === "datetime" && step < DAY ? 19 : 10);
 }
 
 function path(points) {
@@ -108,7 +115,7 @@ function curveChart(points, { column, here, value, label, width }) {
 
 // The rows of two columns: a port of scatter_chart of smoothsynth/report/charts.py.
 function scatterChart(first, second) {
-  const [left, right, top, bottom, most] = [74, 552, 10, 436, 65534];
+  const [left, right, top, bottom, most] = [96, 552, 10, 436, 65534];
   const x = scaler(0, most, left, right), y = scaler(0, most, bottom, top);
   const drawn = svg("svg", { viewBox: "0 0 560 484", role: "img", "aria-label": `Scatter of ${first.name} and ${second.name} in the synthetic rows` });
   for (const [at, text] of second.ticks) {
@@ -119,7 +126,7 @@ function scatterChart(first, second) {
   const dots = Array.from(across, (a, k) => (a > most || up[k] > most ? "" : `M${x(a).toFixed(1)} ${y(up[k]).toFixed(1)}h0`));
   drawn.append(svg("path", { class: "dots", d: dots.join("") }));
   horizontalAxis(drawn, x, first.ticks, { y: bottom, size: 12, low: left, high: right });
-  drawn.append(svg("text", { class: "name", x: 313, y: 476, "font-size": 13, "text-anchor": "middle" }, shortened(first.name)));
+  drawn.append(svg("text", { class: "name", x: 324, y: 476, "font-size": 13, "text-anchor": "middle" }, shortened(first.name)));
   drawn.append(svg("text", { class: "name", transform: "translate(12 223) rotate(-90)", "font-size": 13, "text-anchor": "middle" }, shortened(second.name)));
   return drawn;
 }

@@ -72,7 +72,7 @@ function written(value, step) {
 function kernelTexts() {
   return explorer.kernels.filter((kernel) => kernel.column !== null).map((kernel) => {
     const column = COLUMNS[kernel.column], step = (halfWidth(column) * (column.high - column.low)) / 200;
-    const place = toOwnUnits(column, kernel.centre), centre = isDate(column) ? textOf(column, place) : written(place, step);
+    const place = toOwnUnits(column, kernel.centre), centre = isDate(column) ? textOf(column, place, step) : written(place, step);
     const width = Number((kernel.width * halfWidth(column)).toPrecision(3)).toString();
     return { c: kernel.column, column, centre, width, at: isDate(column) ? dateNumber(column, centre) : Number(centre) };
   });
@@ -128,7 +128,7 @@ function storedAnswer(text) {
 
 function showAnswer(text, answer) {
   const half = (answer.high - answer.low) / 2, column = { kind: answer.scale || "number" };
-  const written = (value) => (isDate(column) ? textOf(column, value) : shownWith(value, half));
+  const written = (value) => (isDate(column) ? textOf(column, value, half) : shownWith(value, half));
   document.getElementById("asked").textContent = text.trim();
   document.getElementById("value").textContent = written(answer.value);
   document.getElementById("value").dataset.exact = answer.value;
@@ -137,8 +137,9 @@ function showAnswer(text, answer) {
   interval.dataset.low = answer.low;
   interval.dataset.high = answer.high;
   const parts = document.getElementById("parts");
-  const plusMinus = (size) => `± ${shown(size, 2)}`;
-  const sizes = [["from noise", plusMinus(answer.noise)], [`from what was not measured (${answer.how})`, plusMinus(answer.unseen)], ["from drawing rows", plusMinus(answer.sampling)], ["known difference to the released numbers", shown(answer.fit, 2)]];
+  const unit = { date: " days", datetime: " seconds" }[answer.scale] || "";
+  const plusMinus = (size) => `± ${shown(size, 2)}${unit}`;
+  const sizes = [["from noise", plusMinus(answer.noise)], [`from what was not measured (${answer.how})`, plusMinus(answer.unseen)], ["from drawing rows", plusMinus(answer.sampling)], ["known difference to the released numbers", `${shown(answer.fit, 2)}${unit}`]];
   parts.replaceChildren(...sizes.map(([name, text]) => element("div", {}, element("dt", {}, name), element("dd", {}, text))));
   const note = document.getElementById("answer-note");
   const notes = [...KIND_NOTES[answer.kind], answer.note, ...heldNote()].filter(Boolean);

@@ -72,6 +72,13 @@ class Parser {
     let node = this.sum();
     if (this.take("is")) throw new Refusal(`Of missing values ${ELSEWHERE}`);
     const turned = this.take("not");
+    if (this.take("in")) {
+      this.need("(");
+      let whole = apply("=", node, this.sum());
+      while (this.take(",")) whole = apply("or", whole, apply("=", node, this.sum()));
+      this.need(")");
+      return turned ? apply("not", whole) : whole;
+    }
     if (turned || this.peek().text.toLowerCase() === "between") {
       this.need("between");
       const low = this.sum();

@@ -4,6 +4,9 @@
 const by = (id) => document.getElementById(id);
 let columns = [];
 let file = {};
+// The number of the table that the form is for, and the form as the studio knows it.
+let opened = null;
+let kept = "";
 
 class Refused extends Error {
   constructor(answer) {
@@ -35,7 +38,12 @@ const pause = (time) => new Promise((done) => setTimeout(done, time));
 
 // Begins with some work and tells how far it is until it is done.
 async function work(route, body) {
-  let job = await ask(route, body);
+  const done = await followed(await ask(route, body));
+  if (body.form) kept = JSON.stringify(body.form);
+  return done;
+}
+
+async function followed(job) {
   for (let wait = 60; job.state === "running"; wait = Math.min(500, wait * 1.3)) {
     tell(job.phase ? `${job.phase} …` : "working …", job.total ? job.done / job.total : null);
     await pause(wait);
@@ -63,7 +71,7 @@ async function attempt(place, act, button) {
     return true;
   } catch (error) {
     tell("");
-    by(place).textContent = error instanceof Refused ? error.message : "The page failed. Reload it; nothing is lost.";
+    by(place).textContent = error instanceof Refused ? error.message : "The page failed. Reload it; the form is kept as it was checked last.";
     if (!(error instanceof Refused)) console.error(error);
     else refuseColumns(error);
     return false;
@@ -73,7 +81,9 @@ async function attempt(place, act, button) {
 }
 
 function refuseColumns({ columns: problems }) {
-  const wrong = columns.map((column) => [column, column.refuse(problems[column.name])]).filter(([column]) => problems[column.name]);
+  // A column may be called constructor.
+  const of = (column) => (Object.hasOwn(problems, column.name) ? problems[column.name] : "");
+  const wrong = columns.map((column) => [column, column.refuse(of(column))]).filter(([column]) => of(column));
   if (wrong.length) {
     by("schema-error").textContent = wrong.length === 1 ? "1 column needs another look." : `${wrong.length} columns need another look.`;
     wrong[0][1].focus();
@@ -81,7 +91,7 @@ function refuseColumns({ columns: problems }) {
 }
 
 function form() {
-  return { columns: columns.map((column) => column.values), person: by("person").value, constraints: by("constraints").value, file };
+  return { columns: columns.map((column) => column.values), person: by("person").value, constraints: by("constraints").value, file, table: opened };
 }
 
 // 1. Table
@@ -108,6 +118,8 @@ function showTable(table, given) {
   by("person").value = given.person;
   by("constraints").value = given.constraints;
   file = given.file;
+  opened = given.table;
+  kept = JSON.stringify(form());
   by("schema").hidden = false;
   for (const id of ["checked", "budget", "release"]) by(id).hidden = true;
 }
@@ -118,6 +130,7 @@ async function upload(file) {
   const { name } = await answered(await reached(fetch(`api/upload?name=${encodeURIComponent(file.name)}`, sent)));
   listFiles((await ask("state")).files, name);
   tell(`Copied ${file.name}. Open it.`);
+  by("open").querySelector("button").focus();
 }
 
 // 2. Schema
@@ -135,8 +148,8 @@ async function check() {
 }
 
 function showCheck(found) {
-  const named = Object.fromEntries(found.columns.map((one) => [one.name, one]));
-  for (const column of columns) if (named[column.name]) column.show(named[column.name]);
+  const named = new Map(found.columns.map((one) => [one.name, one]));
+  for (const column of columns) if (named.has(column.name)) column.show(named.get(column.name));
   by("check-words").textContent = found.in_words;
   by("check-words").className = found.passed ? "" : "bad";
   by("check-table").replaceChildren(checkTable(found));
@@ -159,9 +172,13 @@ function table(heads, lines, label, from = 2) {
 
 // 3. Budget
 
+function epsilon() {
+  return Number(by("epsilon").value.trim().replace(",", ".") || "x");
+}
+
 function budget() {
-  const epsilon = Number(by("epsilon").value.trim().replace(",", ".") || "x");
-  return { epsilon: Number.isFinite(epsilon) ? epsilon : 0, delta: Number(by("delta").value), rows_per_person: Math.round(Number(by("persons").value)) || 0 };
+  if (!Number.isFinite(epsilon())) throw new Refused({ error: "Epsilon must be a number, such as 1 or 0.5." });
+  return { epsilon: epsilon(), delta: Number(by("delta").value), rows_per_person: Math.round(Number(by("persons").value)) || 0 };
 }
 
 let planned = 0;
@@ -260,7 +277,7 @@ function reviewed(found) {
     element("p", found.passed ? {} : { class: "bad" }, found.check.in_words),
     ...(lost.length ? [element("ul", { class: "notes" }, ...lost.map((text) => element("li", {}, text)))] : []),
     element("h3", {}, "Written"),
-    element("p", {}, `The folder ${found.folder}, whole or not at all.`),
+    element("p", {}, `The folder ${found.folder}, made from ${found.table}; whole or not at all.`),
     ...found.notes.map((note) => element("p", { class: "note" }, note)),
   ];
 }
@@ -322,15 +339,13 @@ function submitted(id, place, act) {
 }
 
 function moved() {
-  const epsilon = Number((10 ** Number(by("slider").value)).toPrecision(2));
-  by("epsilon").value = by("epsilon-shown").textContent = String(epsilon);
+  by("epsilon").value = by("epsilon-shown").textContent = String(Number((10 ** Number(by("slider").value)).toPrecision(2)));
   plan();
 }
 
 function written() {
-  const { epsilon } = budget();
   by("epsilon-shown").textContent = by("epsilon").value;
-  if (epsilon > 0) by("slider").value = String(Math.log10(epsilon));
+  if (epsilon() > 0) by("slider").value = String(Math.log10(epsilon()));
   plan();
 }
 
@@ -339,7 +354,7 @@ async function start() {
   submitted("columns-form", "schema-error", check);
   submitted("release-form", "release-error", review);
   listen("budget-form", "submit", (event) => event.preventDefault());
-  listen("upload", "change", () => by("upload").files[0] && attempt("table-error", () => upload(by("upload").files[0])));
+  listen("upload", "change", () => by("upload").files[0] && attempt("table-error", () => upload(by("upload").files[0]), by("upload")));
   listen("slider", "input", moved);
   listen("epsilon", "input", written);
   for (const id of ["delta", "persons", "pictured"]) listen(id, "input", plan);
@@ -349,6 +364,7 @@ async function start() {
   listen("verify", "click", () => attempt("release-error", verify, by("verify")));
   listen("end", "click", () => attempt("table-error", end));
   for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy(by(button.dataset.copy)));
+  window.addEventListener("beforeunload", (event) => opened !== null && JSON.stringify(form()) !== kept && event.preventDefault());
   await attempt("table-error", restore);
 }
 
@@ -359,6 +375,11 @@ async function restore() {
   ledger(state.ledger);
   if (state.table) showTable(state.table, state.form);
   if (state.released) showReleased(state.released);
+  if (state.job) {
+    await followed(state.job);
+    tell("");
+    await restore();
+  }
 }
 
 async function copy(code) {
@@ -367,6 +388,7 @@ async function copy(code) {
 
 async function end() {
   await ask("end", {});
+  opened = null;
   document.querySelector("main").replaceChildren(element("h1", {}, "The studio has ended"), element("p", {}, "What was uploaded is deleted. You can close this page."));
   by("end").hidden = true;
   tell("The studio has ended.");
