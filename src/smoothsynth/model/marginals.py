@@ -132,8 +132,11 @@ class Marginals:
         return np.asarray(found)
 
     def mixed(self, share: float) -> Marginals:
-        """Return the densities with a share of the base mixed in, so that no place is impossible."""
-        return replace(self, masses=(1.0 - share) * self.masses + share * self.base)
+        """Return the densities with a share of the base mixed in, so that no place is impossible; spikes keep what they hold."""
+        kept = np.zeros(self.masses.shape) if self.spiked is None else np.where(self.spiked, self.masses, 0.0)
+        base = self.base if self.spiked is None else np.where(self.spiked, 0.0, self.base)
+        rest = (1.0 - kept.sum(axis=1, keepdims=True)) / np.maximum(base.sum(axis=1, keepdims=True), 1e-300)
+        return replace(self, masses=(1.0 - share) * self.masses + share * (kept + rest * base))
 
     def with_cells_at(self, places: Mapping[int, Array]) -> Marginals:
         """Return the same densities on a finer grid: with a narrow cell at each of these places of some lines."""

@@ -41,7 +41,7 @@ from smoothsynth.model.row_norms import (
 )
 from smoothsynth.model.sampling import correlated, generator, place, scores
 from smoothsynth.model.scales import hold_square, known_so_far
-from smoothsynth.model.spikes import Spike, find_spikes, hold_spikes, with_spikes
+from smoothsynth.model.spikes import Spike, find_spikes, hold_spikes
 from smoothsynth.model.tables import (
     SWEEPS,
     expected_of,
@@ -178,7 +178,7 @@ class Model:
         if learned.columns is self.columns:
             return learned
         columns = learned.columns if family is MarginalMoments else hold_first(learned.columns, learned.low)
-        return replace(learned, columns=hold_public(hold_spikes(columns, learned.spikes, learned.low), noisy.rows))
+        return replace(learned, columns=hold_public(columns, noisy.rows))
 
     def rows(
         self,
@@ -309,7 +309,7 @@ def _learn_tables(model: Model, noisy: NoisyMoments) -> Model:
     family = noisy.measurement.family
     if isinstance(family, SoftTables) and family.order == 1:
         spikes = find_spikes(model.columns, noisy)
-        return replace(model, spikes=spikes, columns=with_spikes(model.columns, spikes))
+        return replace(model, spikes=spikes, columns=hold_spikes(model.columns, spikes, model.low))
     return replace(model, tables=(*model.tables, noisy))
 
 

@@ -83,7 +83,7 @@ def learn_ranks(
     if spikes:
         cells, held, closely = spike_functions(columns, spikes)
         functions = np.concatenate([functions, cells], axis=1)
-        values, deviations = np.hstack([values, held]), np.hstack([deviations, closely])
+        values, deviations = np.hstack([values, held]), np.hstack([deviations, loose * closely])
     shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
     return tilt(start, functions, values, deviations).with_shares(shares)
 

@@ -98,10 +98,22 @@ def _within(shares: Array, *, whole: bool) -> Array:
     return np.asarray(kept / kept.sum() if whole else kept * min(1.0, (1.0 - _REST) / kept.sum()))
 
 
-def with_spikes(columns: Marginals, spikes: Sequence[Spike]) -> Marginals:
-    """Give spikes cells with their shares, and all others of the same line what is left, in proportion."""
+def hold_spikes(columns: Marginals, spikes: Sequence[Spike], low: Sequence[NoisyMoments]) -> Marginals:
+    """Give spikes cells of their own, and tilt their lines to their shares and to first moments, each within its noise."""
     if not spikes:
         return columns
+    columns = _with_cells(columns, spikes)
+    cells, shares, closely = spike_functions(columns, spikes)
+    moments, noise = first_moments(columns, low)
+    held = np.isin(np.arange(columns.count), [spike.coordinate for spike in spikes])[:, None]
+    functions = np.concatenate([first_functions(columns), cells], axis=1)
+    scale = np.hstack([np.where(held, noise, UNKNOWN), closely])
+    tilted = tilt(columns, functions, np.hstack([moments, shares]), scale)
+    return replace(tilted, masses=np.where(held, tilted.masses, columns.masses))
+
+
+def _with_cells(columns: Marginals, spikes: Sequence[Spike]) -> Marginals:
+    """Give spikes cells with their shares, and all others of the same line what is left, in proportion."""
     columns = columns.with_points({spike.coordinate: spike.places for spike in spikes})
     masses, spiked = columns.masses.copy(), np.zeros(columns.masses.shape, dtype=bool)
     for spike in spikes:
@@ -112,18 +124,6 @@ def with_spikes(columns: Marginals, spikes: Sequence[Spike]) -> Marginals:
         masses[line] *= (1.0 - spike.shares.sum()) / max(rest, 1e-12)
         masses[line, cells] = spike.shares
     return replace(columns, masses=masses, spiked=spiked)
-
-
-def hold_spikes(columns: Marginals, spikes: Sequence[Spike], low: Sequence[NoisyMoments]) -> Marginals:
-    """Tilt lines with spikes to their shares and to what was released first, each within its noise."""
-    if not spikes:
-        return columns
-    cells, shares, closely = spike_functions(columns, spikes)
-    first, (moments, noise) = first_functions(columns), first_moments(columns, low)
-    held = np.isin(np.arange(columns.count), [spike.coordinate for spike in spikes])[:, None]
-    functions, values = np.concatenate([first, cells], axis=1), np.hstack([moments, shares])
-    tilted = tilt(columns, functions, values, np.hstack([np.where(held, noise, UNKNOWN), closely]))
-    return replace(tilted, masses=np.where(held, tilted.masses, columns.masses))
 
 
 def spike_functions(columns: Marginals, spikes: Sequence[Spike]) -> tuple[Array, Array, Array]:
