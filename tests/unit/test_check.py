@@ -250,3 +250,35 @@ def test_on_a_terminal_a_release_asks(path, tmp_path, monkeypatch, answer, code)
     assert made.exit_code == code, made.output
     assert out.exists() is (code == 0)
     assert ("nothing was spent" in made.stderr) is (code == 1)
+
+
+ODD = {
+    "a sign at the end": ("1,2,\n" * 20, 20, 60),
+    # A quote that is not closed ends with its line, so only what comes after the break is no row.
+    "a line break in a cell": ('1,"2\n"\n' * 20, 20, 80),
+    "a cell too few": ("1\n" * 20, 20, 60),
+    "a long line": (f"1,{'9' * 2**20}\n", 1, 41),
+}
+
+
+@pytest.mark.parametrize(("odd", "lost", "rows"), ODD.values(), ids=ODD)
+def test_lines_that_are_lost_whole_are_counted(odd, lost, rows, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x,n\n" + '"1","2"\n\n' * 40 + odd)
+    report = ss.check(path, {"x": ss.Integer(0, 9)})
+    assert (report.lost_lines, report.columns[0].rows) == (lost, rows)
+    assert report.has_findings
+    assert report.passed
+    assert f"{lost} of {rows} lines" in report.in_words()
+    assert "Every cell that is there" not in report.in_words()
+    assert f"# {lost} of {rows} lines" in ss.draft(path)
+
+
+def test_a_file_of_which_most_lines_are_lost_does_not_pass(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x,n\n" + "1,2\n" * 10 + "1,2,\n" * 30)
+    report = ss.check(path, {"x": ss.Integer(0, 9, nullable=True)})
+    assert not report.passed
+    assert report.mostly_lost == ()
+    assert report.as_dict()["lost_lines"] == 30
+    assert ss.check(pd.DataFrame({"x": [1, None, 3]}), {"x": ss.Integer(0, 9)}).lost_lines == 0

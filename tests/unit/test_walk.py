@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
+from smoothsynth.accounting.charges import Budget
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import walk
 from smoothsynth.cli.main import app
 
@@ -126,6 +128,39 @@ def test_without_a_terminal_it_says_what_to_run(folder):
 def test_an_existing_schema_is_named(folder, watched):
     (folder / "people.toml").write_text("")
     assert "add --schema people.toml" in run(*ALL).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--ledger", "no.ledger"), "There is no ledger no.ledger"),
+        (("--ledger", "small.ledger"), "the ledger's total is epsilon = 1"),
+        (("--delta", "1.5"), "delta must be at least 0 and below 1"),
+    ],
+)
+def test_a_budget_that_cannot_be_spent_is_refused_before_the_first_question(folder, watched, options, said):
+    LedgerFile.create("small.ledger", Budget(1.0))
+    refused = run(*ALL, "yes", options=options)
+    assert refused.exit_code == 1
+    assert said in refused.stderr
+    assert "columns are asked about" not in refused.stderr
+
+
+@pytest.mark.parametrize(("broken", "asked"), [(30, True), (400, False)])
+def test_lines_that_are_lost_are_named_before_the_first_question(folder, watched, broken, asked):
+    with (folder / FILE).open("a") as file:
+        file.write("P0,20,150,f,\n" * broken)
+    said = run().stderr
+    assert f"{broken} of {300 + broken} lines" in said
+    assert ("type [drop]: " in said) is asked
+
+
+@pytest.mark.parametrize(("delta", "warned"), [("1e-3", True), ("1e-5", False)])
+def test_a_delta_that_promises_little_is_said(folder, delta, warned):
+    ss.Schema({name: ss.Integer(0, 250) for name in ("age", "height")}).save(folder / "s.toml")
+    made = run(options=("--schema", "s.toml", "--delta", delta, "-o", "out"))
+    assert made.exit_code == 0, made.output
+    assert ("Warning: delta should be at most 1/(100 rows), 3e-05 for 300 rows" in made.stderr) is warned
 
 
 def test_on_a_real_terminal(folder):

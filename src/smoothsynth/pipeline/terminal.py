@@ -135,6 +135,15 @@ def show(*renderables: RenderableType, width: int | None = None) -> None:
 
 def say_released(receipt: Receipt, folder: Path, *, as_json: bool = False) -> None:
     """Say that a release was written: in four lines, the first of which names what to open."""
+    from smoothsynth.accounting.charges import MOST_DELTA
+
+    most = MOST_DELTA / receipt.rows
+    if receipt.spent.delta > most:
+        advice = f"delta should be at most 1/(100 rows), {most:.1g} for {receipt.rows:,} rows"
+        say(
+            f"Warning: {advice}. With the delta of {receipt.spent.delta:g} the promise is weak: do not publish.",
+            err=True,
+        )
     if as_json:
         say_json({"folder": str(folder), "page": str(folder / "report.html"), **receipt.as_dict()})
         return

@@ -49,6 +49,17 @@ def percent(share: float) -> str:
     return "< 0.1 %" if 0.0 < share < 0.0005 else f"{100 * share:.1f} %"
 
 
+def lost_in_words(lost: int, rows: int) -> str:
+    """Say how many lines of a file are lost as a whole, and why; nothing if none is."""
+    if not lost:
+        return ""
+    return (
+        f"{lost:,} of {rows:,} lines ({percent(lost / rows)}) are lost, all their cells missing: they have more or fewer "
+        "cells than the first line has names, or are too long. Is there a title above the names, a sign at the end of "
+        "lines, a line break in a cell? Mend the file, or write it as Parquet."
+    )
+
+
 def findings(texts: Texts, column: Column | None, shares: Mapping[str, float]) -> tuple[Finding, ...]:
     """Return what is to be said of a column that the schema describes, or that a draft shall describe (None).
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.private.findings import Finding, findings, percent, person_findings
+from smoothsynth.private.findings import Finding, findings, lost_in_words, percent, person_findings
 from smoothsynth.private.patterns import Texts
 from smoothsynth.private.sources.cells import looks_like_cells, read_cells, read_rows
 from smoothsynth.private.sources.files import is_text
-from smoothsynth.private.table import columns_of, guess_format, in_words, open_table
+from smoothsynth.private.table import columns_of, guess_format, in_words, lost_lines, open_table
 from smoothsynth.schema import Category, Schema, valued
 from smoothsynth.schema.category import labelled
 from smoothsynth.schema.file import USUAL, read_file_format
@@ -170,15 +170,16 @@ class ColumnProfile:
 
 def profile(
     data: object, schema: Schema, *, progress: Progress | None = None
-) -> tuple[tuple[ColumnProfile, ...], tuple[str, ...]]:
-    """Return a profile of each column of the schema, and the names of columns that are in the table and not in the schema."""
+) -> tuple[tuple[ColumnProfile, ...], tuple[str, ...], int]:
+    """Return a profile of each column of the schema, the names of columns that are not in it, and how many lines are lost."""
     read = dict(schema.columns)
     if schema.person is not None:
         read[schema.person] = Category(PRIVATE)
     written = read_file_format(schema.file)
     tallies = tally(data, read, written=written, progress=progress)
     profiles = tuple(one.profile(is_person=name == schema.person) for name, one in tallies.items())
-    return profiles, tuple(name for name, _ in columns_of(data, written) if name not in read)
+    others = tuple(name for name, _ in columns_of(data, written) if name not in read)
+    return profiles, others, lost_lines(data, written)[0]
 
 
 def tally(
@@ -321,9 +322,8 @@ def draft_schema(
     """Return the text of a schema file with names, types and formats of a table; bounds and levels are left open."""
     written = guess_format(data) if written is None else written
     columns = drafted(data, names=names, written=written)
-    return "\n".join(
-        [_HEAD, *_above(columns), *_file(written), *(column.section(private=private) for column in columns)]
-    )
+    sections = (column.section(private=private) for column in columns)
+    return "\n".join([_HEAD, *_lost(data, written), *_above(columns), *_file(written), *sections])
 
 
 def drafted(data: Any, *, names: Sequence[str] | None = None, written: FileFormat = USUAL) -> list[Drafted]:
@@ -407,6 +407,17 @@ class Drafted:
 
 # How cells are written is stated like a type, where enough of them tell; what is missing in them is only proposed.
 _STATED = ("decimal", "date_format")
+
+
+def lost(data: object, written: FileFormat) -> tuple[str, bool]:
+    """Say how many lines of a file a release would lose, and whether these are most of them."""
+    count, rows = lost_lines(data, written)
+    return lost_in_words(count, rows), count > MOSTLY * rows
+
+
+def _lost(data: object, written: FileFormat) -> list[str]:
+    said, _ = lost(data, written)
+    return [f"# {said}\n"] if said else []
 
 
 def _above(columns: Sequence[Drafted]) -> list[str]:
