@@ -282,3 +282,38 @@ def test_a_file_of_which_most_lines_are_lost_does_not_pass(tmp_path):
     assert report.mostly_lost == ()
     assert report.as_dict()["lost_lines"] == 30
     assert ss.check(pd.DataFrame({"x": [1, None, 3]}), {"x": ss.Integer(0, 9)}).lost_lines == 0
+
+
+def test_forms_of_cells_that_are_lost_are_told_and_no_cell(tmp_path):
+    cells = [f"{k}" for k in range(60)] + ["N.V."] * 20 + ["(7)", "Ann 5", "Bob 6", "<31"]
+    frame = pd.DataFrame({"x": cells, "kind": ["a", "b", "zz"] * 28})
+    report = ss.check(frame, {"x": ss.Integer(0, 99), "kind": ss.Category(["a", "b"])})
+    assert said(report, "x")["unreadable"].cells == "like a.a., like a 9, like (9), like <9"
+    assert said(report, "kind")["no level"].cells == "like a"
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    draft = ss.draft(tmp_path / "rows.csv")
+    assert "# unreadable, 28.6 %: The cells cannot be read as integer." in draft
+    assert "# nullable = true" in draft
+    assert "N.V." not in draft
+
+
+def test_a_draft_tells_dates_that_fit_none_of_its_formats():
+    frame = pd.DataFrame({"day": ["31.12.2020"] * 60 + ["3 May 2021"] * 40})
+    assert "# unreadable, 40.0 %: The cells cannot be read as date." in ss.draft(frame)
+
+
+def test_what_lies_beyond_the_public_one_of_two_bounds_is_counted():
+    columns = {
+        "x": ss.Number(0, "private"),
+        "y": ss.Number("private", "private"),
+        "day": ss.Date("private", "2020-12-31"),
+    }
+    frame = pd.DataFrame({"x": [-1.0, 5.0] * 20, "y": [-1.0, 5.0] * 20, "day": ["2021-01-01", "2020-01-01"] * 20})
+    assert [one.outside for one in ss.check(frame, columns).columns] == [20, None, 20]
+
+
+def test_a_mark_beside_empty_cells_is_no_constant():
+    frame = pd.DataFrame({"dead": ["x"] * 30 + [None] * 70, "all": ["x"] * 100})
+    draft = ss.draft(frame)
+    assert '[columns."dead"]\n# missing, 70.0 %' in draft
+    assert 'drop = ["all"]' in draft
