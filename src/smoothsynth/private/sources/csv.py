@@ -98,7 +98,9 @@ def form_of(path: Path, written: FileFormat = USUAL) -> Form:
         )
     sign = written.delimiter.encode()
     names = tuple(cell.decode(written.encoding, "replace") for cell in cells_of(line, sign))
-    if begin.startswith(_OTHER_ENCODINGS) or any("\ufffd" in name for name in names):
+    if begin.startswith(_OTHER_ENCODINGS) or b"\0" in line:
+        raise DataError(f"{path} must be text in UTF-8 and looks like UTF-16. Save it again as UTF-8.")
+    if any("\ufffd" in name for name in names):
         raise DataError(
             f"{path} must be text in {written.encoding.upper()} and is not. Save it again as UTF-8, or say which encoding it "
             'has: encoding = "cp1252" in the section [file] of the schema; in Python file={"encoding": "cp1252"}.'
