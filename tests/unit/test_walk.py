@@ -1,7 +1,9 @@
 """A release without a schema asks its owner on a terminal, proposes no bound, and spends nothing before the last answer."""
 
+import contextlib
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -176,3 +178,22 @@ def test_on_a_real_terminal(folder):
     assert b"columns are asked about" in seen
     assert os.listdir(folder) == [FILE]
     os.close(near)
+
+
+def test_tables_fit_a_narrow_terminal(folder):
+    near, far = pty.openpty()
+    ss.Schema({"age": ss.Integer(0, 40, description="x" * 90)}).save(folder / "s.toml")
+    command = [sys.executable, "-c", "from smoothsynth.cli.start import main; main()", "check", FILE, "-s", "s.toml"]
+    with subprocess.Popen(
+        command, stdin=far, stderr=far, stdout=far, cwd=folder, env=os.environ | {"TERM": "xterm", "COLUMNS": "60"}
+    ) as run:
+        os.close(far)
+        seen = b""
+        with contextlib.suppress(OSError):
+            while more := os.read(near, 1024):
+                seen += more
+        assert run.wait(timeout=60) == 0
+    os.close(near)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).splitlines()
+    assert any(line.startswith("  outside, ") for line in lines)
+    assert max(len(line) for line in lines) <= 60

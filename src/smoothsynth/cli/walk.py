@@ -19,7 +19,7 @@ import typer
 
 from smoothsynth._files import why_not_new
 from smoothsynth.errors import DataError, PlanError, ReleaseError, SchemaError
-from smoothsynth.pipeline.terminal import FAILED, INTERRUPTED, REFUTED, as_text, say
+from smoothsynth.pipeline.terminal import FAILED, INTERRUPTED, REFUTED, as_text, room, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -299,7 +299,7 @@ def _show_plan(schema: Schema, rows: int, choices: Mapping[str, Any]) -> bool:
     except PlanError as error:
         say(f"\nThis cannot be released: {error}", err=True)
         return False
-    say(as_text(plan_view(made), width=100), err=True)
+    say(as_text(plan_view(made), width=room(100, err=True)), err=True)
     return True
 
 
@@ -356,7 +356,7 @@ def show_check(found: CheckReport) -> None:
     from smoothsynth.report.attack import as_check_tables
 
     for part in as_check_tables(found):
-        say(as_text(part, width=120), err=True)
+        say(as_text(part, width=room(120, err=True)), err=True)
 
 
 def stop_if_unreadable(data: Sequence[str], schema: Schema) -> None:

@@ -126,9 +126,17 @@ def say_json(document: object, *, ascii_only: bool = False) -> None:
     say(json.dumps(document, indent=1, ensure_ascii=ascii_only))
 
 
+def room(most: int, *, err: bool = False) -> int:
+    """Return how many columns a text may have: at most so many, and no more than the terminal that shows it."""
+    from rich.console import Console
+
+    found = Console(stderr=err)
+    return min(most, found.width) if found.is_terminal else most
+
+
 def show(*renderables: RenderableType, width: int | None = None) -> None:
-    """Print tables, and lines between them, on standard output."""
-    out = screen(width=width)
+    """Print tables, and lines between them, on standard output, at most `width` wide."""
+    out = screen(width=None if width is None else room(width))
     for renderable in renderables:
         put(renderable, out)
 
