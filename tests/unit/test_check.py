@@ -317,3 +317,10 @@ def test_a_mark_beside_empty_cells_is_no_constant():
     draft = ss.draft(frame)
     assert '[columns."dead"]\n# missing, 70.0 %' in draft
     assert 'drop = ["all"]' in draft
+
+
+def test_parts_of_whole_numbers_are_told():
+    frame = pd.DataFrame({"x": ["1.5", "2.0"] * 30, "y": ["1.0", "2e0"] * 30})
+    report = ss.check(frame, {"x": ss.Integer(0, 9), "y": ss.Integer(0, 9)})
+    assert said(report, "x")["decimals"].write == 'type = "number"'
+    assert "decimals" not in said(report, "y")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.private.sources.cells import read_cells
-from smoothsynth.schema import Category
+from smoothsynth.schema import Category, Integer
 from smoothsynth.schema.cells import arrow_of
 from smoothsynth.schema.encoding import KINDS
 from smoothsynth.schema.reading import OPTIONS, null_keys
@@ -153,6 +153,8 @@ def _misread(texts: Texts, column: Column | None) -> Iterator[Finding]:
             "thousands or decimals", texts.share("number"), "Every number with a point has three digits after it: it is read "
             "as 1.234, and if it means 1234 the decimal sign is a comma.", _line("decimal", ","), sure=False
         )  # fmt: skip
+    if isinstance(column, Integer) and texts.has_parts:
+        yield Finding("decimals", texts.share("number"), "The cells are no whole numbers.", 'type = "number"')
     if kind in ("date", "datetime") and texts.date_formats and getattr(column, "date_format", None) is None:
         many = len(texts.formats) > 1
         several = ", ".join(f"{form} {percent(share)}" for form, share in texts.formats.items())

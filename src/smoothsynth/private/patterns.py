@@ -133,6 +133,12 @@ class Texts:
         return often >= _FEW and rarer <= 0.01 * often
 
     @property
+    def has_parts(self) -> bool:
+        """Whether many cells with a point are no whole numbers."""
+        cells = self.classes.get("number", Counter())
+        return sum(n for text, n in cells.items() if not float(text).is_integer()) > _RARE * self.total
+
+    @property
     def may_be_thousands(self) -> bool:
         """Whether every number with a point has three digits after it: 1.234 may mean 1234."""
         return bool(self.classes.get("number")) and all(map(_THOUSANDS.fullmatch, self.classes["number"]))
