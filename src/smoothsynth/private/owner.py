@@ -362,6 +362,8 @@ def drafted(data: Any, *, names: Sequence[str] | None = None, written: FileForma
             "number, a date, an empty or a repeated name in it. Write a line of names above it; or, if these are the names, "
             "or to see a draft with others, say names=[...] (--names a,b,c) with one name for each column."
         )
+    if not kinds:
+        raise DataError("The table must have columns to describe, and has none.")
     called = [name for name, _ in kinds] if names is None else _checked(names, len(kinds), data)
     looked = _looked(data, kinds, is_csv=is_csv, written=written)
     return [Drafted.of(name, kind, looked.get(old), is_csv) for name, (old, kind) in zip(called, kinds, strict=True)]

@@ -39,7 +39,7 @@ _CLASSES = tuple(
     )
 )
 _ID_NAME = re.compile(
-    r"(^|[_\W])(id|ids|key|nr|uuid|guid|ssn|mrn|nhs|iban|e?mail|phone|patient|person|client|customer)([_\W]|$)"
+    r"(^|[_\W])(id|ids|pid|uid|subject|key|nr|uuid|guid|ssn|mrn|nhs|iban|e?mail|phone|patient|person|client|customer)([_\W]|$)"
 )
 _PLACE_NAME = re.compile(r"(^|[_\W])(lat|lon|lng|long|latitude|longitude|easting|northing|coord\w*|gps\w*)([_\W]|$)")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)

@@ -218,13 +218,21 @@ def column_kinds(data: Any) -> list[tuple[str, str]]:
     """Return the names of the columns of a table in memory, and what their types hold; no row of it is read."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(data, pandas.DataFrame):
-        names = [label for label in data.columns if isinstance(label, str)]
-        arrays = {name: _attempt(partial(_typed_array, data[name].iloc[:0])) for name in names}
-        return [(name, "other" if array is None else kind_of(array.type)) for name, array in arrays.items()]
+        return [(str(label), _kind_of_label(data, label)) for label in dict.fromkeys(data.columns)]
     schema = _attempt(lambda: _arrow_schema(data))
     if schema is None:
         raise DataError(f"The data must be {ACCEPTED}; it is a {type(data).__name__}.")
     return [(field.name, kind_of(field.type)) for field in schema]
+
+
+def _kind_of_label(frame: Any, label: Any) -> str:
+    """Say what the column of a pandas frame with a label holds."""
+    if not isinstance(label, str):
+        return "cells under a name that is no text"
+    if list(frame.columns).count(label) > 1:
+        return "cells under a name that several columns have"
+    array = _attempt(partial(_typed_array, frame[label].iloc[:0]))
+    return "other" if array is None else kind_of(array.type)
 
 
 def _arrow_schema(data: Any) -> pa.Schema:
