@@ -359,8 +359,9 @@ def drafted(data: Any, *, names: Sequence[str] | None = None, written: FileForma
     if names is None and is_csv and looks_like_cells([name for name, _ in kinds]):
         raise DataError(
             f"{data} must begin with a line of column names, and its first line looks like somebody's cells: there is a "
-            "number, a date, an empty or a repeated name in it. Write a line of names above it; or, if these are the names, "
-            "or to see a draft with others, say names=[...] (--names a,b,c) with one name for each column."
+            "number, a date, an empty or a repeated name in it. Delete a title above the names, or write a line of names; "
+            "or, if these are the names, or to see a draft with others, say names=[...] (--names a,b,c) with one "
+            "name for each column."
         )
     if not kinds:
         raise DataError("The table must have columns to describe, and has none.")
