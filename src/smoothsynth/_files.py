@@ -56,7 +56,10 @@ def write_whole(path: str | Path, *, force: bool = False) -> Iterator[Path]:
             staging.chmod(0o755)
             _replace(staging, target, held, force=force)
         except OSError as error:
-            raise ReleaseError(f"The release could not be written to {target}: {error.strerror or error}.") from error
+            raise ReleaseError(
+                f"The release could not be written to {target}: {error.strerror or error}. What it spent is spent: a "
+                "release in memory can be written elsewhere, and a command that is run again spends again."
+            ) from error
 
 
 def why_not_new(path: Path) -> str:

@@ -64,7 +64,9 @@ def meant(name: str, known: Iterable[str]) -> str:
     """Return a sentence that points to the closest known name, to follow another; nothing if none is close."""
     import difflib
 
-    return "".join(f". Did you mean {near!r}?" for near in difflib.get_close_matches(name, known, n=1))
+    folded = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return "".join(f". Did you mean {folded[one]!r}?" for one in near)
 
 
 def arguments_in_words(kind: type[Made]) -> type[Made]:

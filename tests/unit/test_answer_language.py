@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.answer.columns import groups_of, settle
 from smoothsynth.answer.evaluate import bounds, exact, has_jumps, scales_of, smooth_step
 from smoothsynth.answer.language import Apply, Column, Number, Text, aggregates_of, columns_of, parse
 
@@ -55,7 +56,7 @@ def test_meaning(text, wanted):
         ("avg(", "the question ends"),
         ("avg(age))", "character 9"),
         ("avg(age", "'\\)' must stand"),
-        ("age age", "an operator, group by or the end"),
+        ("age age", "an operator, where, group by .after where. or the end"),
         ("1 + * 2", "character 5"),
         ("foo(3)", "no function 'foo'"),
         ("expp(3)", "Did you mean 'exp'"),
@@ -171,3 +172,30 @@ def test_what_cannot_be_bounded_is_refused():
 
 def test_numbers_are_what_they_look_like():
     assert parse("0.25") == Number(0.25)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("avg(a) where b > 1", "avg(a where b > 1)"),
+        ("avg(a) / corr(a, b where a > 0) where b > 1", "avg(a where b > 1) / corr(a, b where a > 0 and b > 1)"),
+        ("median(a) WHERE b > 1 or a > 1 group by r", "median(a where b > 1 or a > 1) group by r"),
+        ("avg(a) group by r, r", "avg(a) group by r"),
+    ],
+)
+def test_a_condition_behind_a_question_is_one_of_all_its_averages(text, meant):
+    assert parse(text) == parse(meant)
+
+
+def test_days_and_moments_are_not_compared_as_numbers():
+    schema = ss.Schema(
+        {"Day": ss.Date("2020-01-01", "2020-12-31"), "at": ss.Datetime("2020-01-01T00:00:00", "2020-12-31T00:00:00")}
+    )
+    for text in ("avg(Day < at)", "avg(at - Day)", "avg(Day + at)", "median(Day where at = Day)"):
+        with pytest.raises(ss.PlanError, match=r"at - 86400 \* Day"):
+            settle(parse(text), schema)
+    settle(parse("avg(at - 86400 * Day) + avg(Day) + avg(at)"), schema)
+    with pytest.raises(ss.SchemaError, match="Did you mean 'Day'"):
+        settle(parse("avg(DAY)"), schema)
+    with pytest.raises(ss.PlanError, match="'at' holds moments"):
+        groups_of(Column("at"), schema)

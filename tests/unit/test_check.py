@@ -250,3 +250,77 @@ def test_on_a_terminal_a_release_asks(path, tmp_path, monkeypatch, answer, code)
     assert made.exit_code == code, made.output
     assert out.exists() is (code == 0)
     assert ("nothing was spent" in made.stderr) is (code == 1)
+
+
+ODD = {
+    "a sign at the end": ("1,2,\n" * 20, 20, 60),
+    # A quote that is not closed ends with its line, so only what comes after the break is no row.
+    "a line break in a cell": ('1,"2\n"\n' * 20, 20, 80),
+    "a cell too few": ("1\n" * 20, 20, 60),
+    "a long line": (f"1,{'9' * 2**20}\n", 1, 41),
+}
+
+
+@pytest.mark.parametrize(("odd", "lost", "rows"), ODD.values(), ids=ODD)
+def test_lines_that_are_lost_whole_are_counted(odd, lost, rows, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x,n\n" + '"1","2"\n\n' * 40 + odd)
+    report = ss.check(path, {"x": ss.Integer(0, 9)})
+    assert (report.lost_lines, report.columns[0].rows) == (lost, rows)
+    assert report.has_findings
+    assert report.passed
+    assert f"{lost} of {rows} lines" in report.in_words()
+    assert "Every cell that is there" not in report.in_words()
+    assert f"# {lost} of {rows} lines" in ss.draft(path)
+
+
+def test_a_file_of_which_most_lines_are_lost_does_not_pass(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x,n\n" + "1,2\n" * 10 + "1,2,\n" * 30)
+    report = ss.check(path, {"x": ss.Integer(0, 9, nullable=True)})
+    assert not report.passed
+    assert report.mostly_lost == ()
+    assert report.as_dict()["lost_lines"] == 30
+    assert ss.check(pd.DataFrame({"x": [1, None, 3]}), {"x": ss.Integer(0, 9)}).lost_lines == 0
+
+
+def test_forms_of_cells_that_are_lost_are_told_and_no_cell(tmp_path):
+    cells = [f"{k}" for k in range(60)] + ["N.V."] * 20 + ["(7)", "Ann 5", "Bob 6", "<31"]
+    frame = pd.DataFrame({"x": cells, "kind": ["a", "b", "zz"] * 28})
+    report = ss.check(frame, {"x": ss.Integer(0, 99), "kind": ss.Category(["a", "b"])})
+    assert said(report, "x")["unreadable"].cells == "like a.a., like a 9, like (9), like <9"
+    assert said(report, "kind")["no level"].cells == "like a"
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    draft = ss.draft(tmp_path / "rows.csv")
+    assert "# unreadable, 28.6 %: The cells cannot be read as integer." in draft
+    assert "# nullable = true" in draft
+    assert "N.V." not in draft
+
+
+def test_a_draft_tells_dates_that_fit_none_of_its_formats():
+    frame = pd.DataFrame({"day": ["31.12.2020"] * 60 + ["3 May 2021"] * 40})
+    assert "# unreadable, 40.0 %: The cells cannot be read as date." in ss.draft(frame)
+
+
+def test_what_lies_beyond_the_public_one_of_two_bounds_is_counted():
+    columns = {
+        "x": ss.Number(0, "private"),
+        "y": ss.Number("private", "private"),
+        "day": ss.Date("private", "2020-12-31"),
+    }
+    frame = pd.DataFrame({"x": [-1.0, 5.0] * 20, "y": [-1.0, 5.0] * 20, "day": ["2021-01-01", "2020-01-01"] * 20})
+    assert [one.outside for one in ss.check(frame, columns).columns] == [20, None, 20]
+
+
+def test_a_mark_beside_empty_cells_is_no_constant():
+    frame = pd.DataFrame({"dead": ["x"] * 30 + [None] * 70, "all": ["x"] * 100})
+    draft = ss.draft(frame)
+    assert '[columns."dead"]\n# missing, 70.0 %' in draft
+    assert 'drop = ["all"]' in draft
+
+
+def test_parts_of_whole_numbers_are_told():
+    frame = pd.DataFrame({"x": ["1.5", "2.0"] * 30, "y": ["1.0", "2e0"] * 30})
+    report = ss.check(frame, {"x": ss.Integer(0, 9), "y": ss.Integer(0, 9)})
+    assert said(report, "x")["decimals"].write == 'type = "number"'
+    assert "decimals" not in said(report, "y")

@@ -201,3 +201,17 @@ def test_a_release_beside_an_untouched_link_is_written(csv_file, schema, tmp_pat
     (tmp_path / "link").symlink_to(tmp_path / "real")
     ss.release(csv_file, schema=schema, epsilon=1.0).write(tmp_path / "link" / "out")
     assert json.loads((tmp_path / "real" / "out" / "receipt.json").read_text())["rows"] == 400
+
+
+def test_a_full_disk_is_said_with_what_it_costs(tmp_path, monkeypatch):
+    made = ss.release(pa.table({"x": [0.5] * 30}), schema=ss.Schema({"x": ss.Number(0, 1)}), epsilon=1.0)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(made), "write_files", full)
+        with pytest.raises(ss.ReleaseError, match=r"No space left on device\. What it spent is spent"):
+            made.write(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    made.write(tmp_path / "out")

@@ -87,6 +87,7 @@ def test_questions_are_drawn_with_their_intervals(release):
         ("colums", None, "Did you mean 'columns'"),
         ("columns", ["aeg"], "Did you mean 'age'"),
         ("pairs", ["age"] * 7, "At most 6"),
+        ("age", None, "columns=.'age'."),
     ],
 )
 def test_a_wrong_name_is_answered_in_words(release, what, columns, said):

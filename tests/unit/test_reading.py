@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import smoothsynth as ss
 from smoothsynth.cli.main import app
 from smoothsynth.private.sources.cells import read_cells
+from smoothsynth.private.table import open_table
 from smoothsynth.schema.reading import with_options
 
 
@@ -37,6 +38,29 @@ def test_a_cell_is_read_alone():
     alone = [read([cell], column)[0] if cell else None for cell in cells]
     assert read(cells, column) == alone
     assert read(cells[::-1], column) == alone[::-1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "column"),
+    [
+        ([1.234, 2.5, 7, True, 0.1], ss.Number(0, 10_000, decimal=",")),
+        ([1234.5, 999.0, 1e-7], ss.Number(0, 10_000, decimal=".", null_values=[999])),
+        ([pd.Timestamp("2020-02-01"), pd.Timestamp("1900-01-01")],
+         ss.Date("1900-01-01", "2029-12-31", date_format="%Y-%d-%m", null_values=["1900-01-01"])),
+        ([pd.Timestamp("2020-02-01 03:04:05")],
+         ss.Datetime("2000-01-01T00:00:00", "2029-12-31T00:00:00", date_format="%d.%m.%Y")),
+    ],
+)  # fmt: skip
+def test_options_are_about_text_so_one_text_among_numbers_changes_no_other_cell(cells, column):
+    """Else one person's cell would change how those of all others are read, and noise would be too small."""
+    alone = [read_cells(pa.array([cell]), column).astype(float)[0] for cell in cells]
+    for beside in ("1,5", "31.01.2020", None, "x"):
+        frame = pd.DataFrame({"x": pd.Series([*cells, beside], dtype=object)})
+        for mixed in (frame, frame.astype("category")):
+            table = open_table(mixed, ss.Schema({"x": column}))
+            (batch,) = table._batches(100)
+            found = read_cells(batch.column("x"), column).astype(float)[: len(cells)]
+            np.testing.assert_array_equal(found, alone)
 
 
 def test_dates_are_read_by_the_first_format_that_fits():

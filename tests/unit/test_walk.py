@@ -1,7 +1,9 @@
 """A release without a schema asks its owner on a terminal, proposes no bound, and spends nothing before the last answer."""
 
+import contextlib
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import smoothsynth as ss
+from smoothsynth.accounting.charges import Budget
+from smoothsynth.accounting.ledger import LedgerFile
 from smoothsynth.cli import walk
 from smoothsynth.cli.main import app
 
@@ -128,6 +132,39 @@ def test_an_existing_schema_is_named(folder, watched):
     assert "add --schema people.toml" in run(*ALL).stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--ledger", "no.ledger"), "There is no ledger no.ledger"),
+        (("--ledger", "small.ledger"), "the ledger's total is epsilon = 1"),
+        (("--delta", "1.5"), "delta must be at least 0 and below 1"),
+    ],
+)
+def test_a_budget_that_cannot_be_spent_is_refused_before_the_first_question(folder, watched, options, said):
+    LedgerFile.create("small.ledger", Budget(1.0))
+    refused = run(*ALL, "yes", options=options)
+    assert refused.exit_code == 1
+    assert said in refused.stderr
+    assert "columns are asked about" not in refused.stderr
+
+
+@pytest.mark.parametrize(("broken", "asked"), [(30, True), (400, False)])
+def test_lines_that_are_lost_are_named_before_the_first_question(folder, watched, broken, asked):
+    with (folder / FILE).open("a") as file:
+        file.write("P0,20,150,f,\n" * broken)
+    said = run().stderr
+    assert f"{broken} of {300 + broken} lines" in said
+    assert ("type [drop]: " in said) is asked
+
+
+@pytest.mark.parametrize(("delta", "warned"), [("1e-3", True), ("1e-5", False)])
+def test_a_delta_that_promises_little_is_said(folder, delta, warned):
+    ss.Schema({name: ss.Integer(0, 250) for name in ("age", "height")}).save(folder / "s.toml")
+    made = run(options=("--schema", "s.toml", "--delta", delta, "-o", "out"))
+    assert made.exit_code == 0, made.output
+    assert ("Warning: delta should be at most 1/(100 rows), 3e-05 for 300 rows" in made.stderr) is warned
+
+
 def test_on_a_real_terminal(folder):
     near, far = pty.openpty()
     command = [sys.executable, "-c", "from smoothsynth.cli.start import main; main()", "release", FILE, "-e", "5"]
@@ -141,3 +178,22 @@ def test_on_a_real_terminal(folder):
     assert b"columns are asked about" in seen
     assert os.listdir(folder) == [FILE]
     os.close(near)
+
+
+def test_tables_fit_a_narrow_terminal(folder):
+    near, far = pty.openpty()
+    ss.Schema({"age": ss.Integer(0, 40, description="x" * 90)}).save(folder / "s.toml")
+    command = [sys.executable, "-c", "from smoothsynth.cli.start import main; main()", "check", FILE, "-s", "s.toml"]
+    with subprocess.Popen(
+        command, stdin=far, stderr=far, stdout=far, cwd=folder, env=os.environ | {"TERM": "xterm", "COLUMNS": "60"}
+    ) as run:
+        os.close(far)
+        seen = b""
+        with contextlib.suppress(OSError):
+            while more := os.read(near, 1024):
+                seen += more
+        assert run.wait(timeout=60) == 0
+    os.close(near)
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).splitlines()
+    assert any(line.startswith("  outside, ") for line in lines)
+    assert max(len(line) for line in lines) <= 60

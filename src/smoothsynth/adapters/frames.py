@@ -132,7 +132,7 @@ def table_of(rows: NDArray[Any], schema: Schema) -> pyarrow.Table:
     if rows.dtype.kind not in "biufMUSO":
         raise DataError(f"An array must hold numbers, text, moments or objects; its type is {rows.dtype.name}.")
     columns = zip(schema.names, rows.T, strict=True)
-    return pyarrow.table({name: arrow_of(cells) for name, cells in columns})
+    return pyarrow.table({name: arrow_of(cells, schema.columns[name]) for name, cells in columns})
 
 
 def _array(table: pyarrow.Table, dtype: str | None) -> NDArray[Any]:

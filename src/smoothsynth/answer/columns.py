@@ -19,14 +19,13 @@ A jump makes the k-th coefficient fall like 1/k, a kink like 1/k^2, a kernel of 
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothsynth.answer.language import Apply, Column, Node, Number, Text, walk
-from smoothsynth.errors import PlanError, SchemaError, one_line
+from smoothsynth.errors import PlanError, SchemaError, meant, one_line
 from smoothsynth.schema import Boolean, Category, Date, Datetime, unknown_column
 from smoothsynth.schema.date import number_of
 from smoothsynth.schema.valued import from_unit, plain
@@ -137,6 +136,7 @@ def has_value(column: Any, own: Array) -> Array:
 
 DATES = (Date, Datetime)
 _COMPARED = ("<", "<=", ">", ">=", "=", "!=", "-")
+_HELD = {"number": "numbers", "integer": "whole numbers", "date": "days", "datetime": "moments"}
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -157,7 +157,22 @@ def settle(node: Node, schema: Schema) -> Node:
         if found is not None:
             return Apply("not", (found,)) if node.name == "!=" else found
     arguments = _dated(node.arguments, schema) if node.name in _COMPARED else node.arguments
+    _refuse_two_units(node, schema)
     return Apply(node.name, tuple(settle(argument, schema) for argument in arguments))
+
+
+def _refuse_two_units(node: Apply, schema: Schema) -> None:
+    """Refuse to compare or add a column of days and one of moments: nobody means days since 1970 less seconds since then."""
+    if node.name not in (*_COMPARED, "+", "least", "greatest"):
+        return
+    names = [one.name for one in node.arguments if isinstance(one, Column) and one.name in schema.columns]
+    kinds = {schema.columns[name].kind: name for name in names}
+    if {"date", "datetime"} <= set(kinds):
+        day, moment = one_line(kinds["date"]), one_line(kinds["datetime"])
+        raise PlanError(
+            f"{day!r} counts days and {moment!r} counts seconds since 1970. Bring them to one unit, as in "
+            f"{moment} - 86400 * {day}."
+        )
 
 
 def _dated(sides: tuple[Node, ...], schema: Schema) -> tuple[Node, ...]:
@@ -197,8 +212,8 @@ def groups_of(column: Column, schema: Schema) -> dict[str, Node]:
         true = Apply("is true", (column,))
         return {"true": true, "false": Apply("not", (true,))}
     raise PlanError(
-        f"Groups are the levels of a category or a boolean; {column.name!r} is a {described.kind}. Ask for a range of it "
-        f"instead, with where, as in avg(cost where age between 50 and 60)."
+        f"Groups are the levels of a category or a boolean; {column.name!r} holds {_HELD[described.kind]}. Ask for a "
+        f"range of it instead, with where, as in avg(cost where age between 50 and 60)."
     )
 
 
@@ -290,10 +305,8 @@ def _place(column: Category, name: str, wanted: str) -> int:
             f"{name!r} has many levels, and takes part through the nodes above them, such as {texts[0]!r}. A level can be "
             f"asked for by itself only, as in {asked:.120}."
         )
-    near = difflib.get_close_matches(wanted, texts, n=1)
     shown = ", ".join(map(repr, texts[:8])) + (" and more" if len(texts) > 8 else "")
-    hint = f"Did you mean {near[0]!r}?" if near else f"There are: {shown}."
-    raise PlanError(f"{name!r} has no level {wanted!r:.40}. {hint}")
+    raise PlanError(f"{name!r} has no level {wanted!r:.40}{meant(wanted, texts) or f'. There are: {shown}.'}")
 
 
 NODES = 512

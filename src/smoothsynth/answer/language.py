@@ -3,7 +3,7 @@
 avg(exp(-power((age - 50) / 10, 2)))        avg(visits * cost) / avg(visits)        avg(age >= 50 and age < 60)
 avg(region = 'A')        avg(region in ('A', 'B'))        avg(bmi is null)        avg(income where region = 'A')
 corr(age, income)        median(income where age >= 50)        quantile(cost, 0.9)        avg(visit < '2020-01-31')
-avg(income) group by sex
+avg(income) group by sex        avg(income) / avg(cost) where age >= 50 group by sex
 """
 
 from __future__ import annotations
@@ -164,10 +164,12 @@ class _Parser:
 
     def whole(self) -> Node:
         node = self._either()
+        if self._take("where"):
+            node = restricted(node, self._either())
         if self._take("group"):
             node = self._groups(node)
         if self._peek().kind != "end":
-            raise self._unexpected("an operator, group by or the end")
+            raise self._unexpected("an operator, where, group by (after where) or the end")
         return node
 
     def _groups(self, node: Node) -> Node:
@@ -175,7 +177,7 @@ class _Parser:
         columns = [self._column()]
         while self._take(","):
             columns.append(self._column())
-        return Apply("group by", (node, *columns))
+        return Apply("group by", (node, *dict.fromkeys(columns)))
 
     def _column(self) -> Column:
         if self._peek().kind not in ("name", "quoted"):

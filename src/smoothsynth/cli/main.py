@@ -429,7 +429,7 @@ def release(
         if schema is None:
             choices: dict[str, Any] = {"method": chosen, "synthetic_rows": size, "rows_per_person": rows_per_person}
             choices |= {"bounds_share": bounds_share, "levels_share": levels_share, "epsilon": epsilon}
-            (schema, delta), checked = walk(data, file=file, delta=delta, choices=choices), False
+            (schema, delta), checked = walk(data, file=file, delta=delta, choices=choices, ledger=ledger), False
         described = _described(schema, file, decimal=decimal, date_format=date_format, null_values=null_values)
         if checked:
             stop_if_unreadable(data, described)

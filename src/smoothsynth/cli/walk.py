@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smoothsynth._files import why_not_new
-from smoothsynth.errors import PlanError, ReleaseError, SchemaError
-from smoothsynth.pipeline.terminal import FAILED, INTERRUPTED, REFUTED, as_text, say
+from smoothsynth.errors import DataError, PlanError, ReleaseError, SchemaError
+from smoothsynth.pipeline.terminal import FAILED, INTERRUPTED, REFUTED, as_text, room, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +94,7 @@ def schema_name(data: Sequence[str]) -> str:
 
 
 def walk(
-    data: Sequence[str], *, file: Mapping[str, str], delta: float, choices: Mapping[str, Any]
+    data: Sequence[str], *, file: Mapping[str, str], delta: float, choices: Mapping[str, Any], ledger: Path | None
 ) -> tuple[Path, float]:
     """Ask the owner for a schema, show the check and the plan, write the schema file, and return its path and the delta.
 
@@ -102,6 +102,7 @@ def walk(
     """
     path = Path(f"{schema_name(data)}.toml")
     _refuse_without_terminal(data, path)
+    _refuse_budget(delta, choices, ledger)
     try:
         return path, _walk(data, path, file=file, delta=delta, choices=choices)
     except (KeyboardInterrupt, EOFError):
@@ -125,14 +126,30 @@ def _refuse_without_terminal(data: Sequence[str], path: Path) -> None:
         raise ReleaseError(f"{problem} If it is the schema of this table, add --schema {path}.")
 
 
+def _refuse_budget(delta: float, choices: Mapping[str, Any], ledger: Path | None) -> None:
+    """Refuse a budget that cannot be spent before the first question, not after the last."""
+    from smoothsynth.accounting.charges import Budget
+    from smoothsynth.accounting.ledger import LedgerFile
+
+    budget = Budget(choices["epsilon"], delta)
+    if ledger is not None:
+        known = LedgerFile(ledger).read()
+        known.refuse_release(budget, rows_per_person=max(choices["rows_per_person"], known.rows_per_person))
+
+
 def _walk(
     data: Sequence[str], path: Path, *, file: Mapping[str, str], delta: float, choices: Mapping[str, Any]
 ) -> float:
-    from smoothsynth.pipeline.check import guessed_format, proposals
+    from smoothsynth.pipeline.check import guessed_format, lost, proposals
 
     written = replace(guessed_format(one_or_many(data)), **file)
+    said, most = lost(one_or_many(data), written)
+    if most:
+        raise DataError(said)
     drafts = {one.name: one for one in proposals(one_or_many(data), written)}
     say(_WELCOME.format(count=len(drafts)), err=True)
+    if said:
+        say(f"\n{said}", err=True)
     if written.facts():
         say("\nThe file has " + ", ".join(f"{key} {value!r}" for key, value in written.facts().items()) + ".", err=True)
     answers, at = _Answers(file=written.facts()), 0
@@ -282,7 +299,7 @@ def _show_plan(schema: Schema, rows: int, choices: Mapping[str, Any]) -> bool:
     except PlanError as error:
         say(f"\nThis cannot be released: {error}", err=True)
         return False
-    say(as_text(plan_view(made), width=100), err=True)
+    say(as_text(plan_view(made), width=room(100, err=True)), err=True)
     return True
 
 
@@ -339,7 +356,7 @@ def show_check(found: CheckReport) -> None:
     from smoothsynth.report.attack import as_check_tables
 
     for part in as_check_tables(found):
-        say(as_text(part, width=120), err=True)
+        say(as_text(part, width=room(120, err=True)), err=True)
 
 
 def stop_if_unreadable(data: Sequence[str], schema: Schema) -> None:

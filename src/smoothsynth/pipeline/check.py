@@ -26,6 +26,7 @@ class CheckReport:
 
     columns: tuple[ColumnProfile, ...]
     not_described: tuple[str, ...]
+    lost_lines: int = 0
 
     def __repr__(self) -> str:
         return "<private check report>"
@@ -36,7 +37,14 @@ class CheckReport:
     @property
     def passed(self) -> bool:
         """Whether most of the cells of every column can be read."""
-        return not self.mostly_lost
+        return not self.mostly_lost and not self.has_lost_most_lines
+
+    @property
+    def has_lost_most_lines(self) -> bool:
+        """Whether most lines of the file have too many or too few cells."""
+        from smoothsynth.private.owner import MOSTLY
+
+        return self.lost_lines > MOSTLY * self.columns[0].rows
 
     @property
     def mostly_lost(self) -> tuple[str, ...]:
@@ -45,11 +53,17 @@ class CheckReport:
 
     @property
     def has_findings(self) -> bool:
-        """Whether there is anything to say of a column."""
-        return any(one.findings for one in self.columns)
+        """Whether there is anything to say of a column, or of the lines."""
+        return bool(self.lost_lines) or any(one.findings for one in self.columns)
 
     def in_words(self) -> str:
         """Say in a few sentences what a release would lose."""
+        from smoothsynth.private.findings import lost_in_words
+
+        lines = lost_in_words(self.lost_lines, self.columns[0].rows)
+        return lines if self.has_lost_most_lines else f"{lines} {self._cells_in_words()}".lstrip()
+
+    def _cells_in_words(self) -> str:
         ignored = ""
         if self.not_described:
             ignored = f" Not in the schema, and so not released: {', '.join(map(repr, self.not_described))}."
@@ -61,7 +75,8 @@ class CheckReport:
             )
         lost = [one for one in self.columns if one.lost]
         if not lost:
-            return f"Every cell that is there can be read.{ignored}"
+            others = " of the other lines" * bool(self.lost_lines)
+            return f"Every cell{others} that is there can be read.{ignored}"
         worst = max(lost, key=lambda one: one.lost)
         return (
             f"Cells of {len(lost)} of {len(self.columns)} columns would be lost in part, most of {worst.name!r} "
@@ -76,6 +91,7 @@ class CheckReport:
             "passed": self.passed,
             "columns": [_facts(one) for one in self.columns],
             "not_described": list(self.not_described),
+            "lost_lines": self.lost_lines,
         }
 
     def lines(self) -> list[tuple[str, ...]]:
@@ -127,6 +143,13 @@ def guessed_format(data: Any) -> FileFormat:
     from smoothsynth.private.table import guess_format
 
     return guess_format(data)
+
+
+def lost(data: Any, file: FileFormat) -> tuple[str, bool]:
+    """Say how many lines of a file a release would lose, and whether these are most of them, for its owner."""
+    from smoothsynth.private import owner
+
+    return owner.lost(data, file)
 
 
 def proposals(data: Any, file: FileFormat) -> list[Drafted]:

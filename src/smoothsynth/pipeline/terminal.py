@@ -126,15 +126,32 @@ def say_json(document: object, *, ascii_only: bool = False) -> None:
     say(json.dumps(document, indent=1, ensure_ascii=ascii_only))
 
 
+def room(most: int, *, err: bool = False) -> int:
+    """Return how many columns a text may have: at most so many, and no more than the terminal that shows it."""
+    from rich.console import Console
+
+    found = Console(stderr=err)
+    return min(most, found.width) if found.is_terminal else most
+
+
 def show(*renderables: RenderableType, width: int | None = None) -> None:
-    """Print tables, and lines between them, on standard output."""
-    out = screen(width=width)
+    """Print tables, and lines between them, on standard output, at most `width` wide."""
+    out = screen(width=None if width is None else room(width))
     for renderable in renderables:
         put(renderable, out)
 
 
 def say_released(receipt: Receipt, folder: Path, *, as_json: bool = False) -> None:
     """Say that a release was written: in four lines, the first of which names what to open."""
+    from smoothsynth.accounting.charges import MOST_DELTA
+
+    most = MOST_DELTA / receipt.rows
+    if receipt.spent.delta > most:
+        advice = f"delta should be at most 1/(100 rows), {most:.1g} for {receipt.rows:,} rows"
+        say(
+            f"Warning: {advice}. With the delta of {receipt.spent.delta:g} the promise is weak: do not publish.",
+            err=True,
+        )
     if as_json:
         say_json({"folder": str(folder), "page": str(folder / "report.html"), **receipt.as_dict()})
         return

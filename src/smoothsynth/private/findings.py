@@ -6,10 +6,20 @@ Every figure is of the private rows without noise.
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from smoothsynth.schema import Category
+import numpy as np
+
+from smoothsynth.private.sources.cells import read_cells
+from smoothsynth.schema import Category, Integer
+from smoothsynth.schema.cells import arrow_of
+from smoothsynth.schema.encoding import KINDS
+from smoothsynth.schema.reading import OPTIONS, null_keys
+from smoothsynth.schema.texts import level_key
 from smoothsynth.schema.valued import PRIVATE
 
 if TYPE_CHECKING:
@@ -21,6 +31,7 @@ if TYPE_CHECKING:
 
 # Shares of cells from which on a loss is named as one of many, and missing cells as worth to be measured.
 _MANY_OUTSIDE, _MANY_MISSING = 0.01, 0.005
+_MOST_FORMS = 5
 DROP = "drop"
 
 
@@ -49,24 +60,40 @@ def percent(share: float) -> str:
     return "< 0.1 %" if 0.0 < share < 0.0005 else f"{100 * share:.1f} %"
 
 
-def findings(texts: Texts, column: Column | None, shares: Mapping[str, float]) -> tuple[Finding, ...]:
+def lost_in_words(lost: int, rows: int) -> str:
+    """Say how many lines of a file are lost as a whole, and why; nothing if none is."""
+    if not lost:
+        return ""
+    return (
+        f"{lost:,} of {rows:,} lines ({percent(lost / rows)}) are lost, all their cells missing: they have more or fewer "
+        "cells than the first line has names, or are too long. Is there a title above the names, a sign at the end of "
+        "lines, a line break in a cell? Mend the file, or write it as Parquet."
+    )
+
+
+def findings(
+    texts: Texts, column: Column | None, shares: Mapping[str, float], *, lost: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Finding, ...]:
     """Return what is to be said of a column that the schema describes, or that a draft shall describe (None).
 
-    `shares` has the shares of all cells that are missing, lost and outside of the bounds.
+    `shares` has the shares of all cells that are missing, lost and outside of the bounds; `lost` has cells that are lost.
     """
-    unusable = tuple(_unusable(texts))
+    unusable = tuple(_unusable(texts, shares["missing"]))
     if unusable and column is None:
         return unusable
     misread, codes = tuple(_misread(texts, column)), tuple(_codes(texts, column))
-    lost = tuple(_lost(column, shares))
+    if column is None:
+        lost = _unread(texts, {one.write.partition(" = ")[0]: one for one in (*misread, *codes)})
+        shares = {**shares, "lost": sum(lost.values()) / max(texts.total, 1) * (1.0 - shares["missing"])}
+    named = tuple(_lost(column, shares, texts.kind, lost))
     # Cells that will be read once the schema says how are not missing then.
     absent = shares["missing"] + sum(one.share for one in codes)
-    if not misread and not codes and not isinstance(column, Category):
+    if column is None or (not misread and not codes and not isinstance(column, Category)):
         absent += shares["lost"]
     missing = tuple(_missing(column, absent))
     found = (*misread, *codes, *_remarks(texts, column))
     known = 1.0 - shares["missing"]
-    return (*unusable, *(replace(one, share=one.share * known) for one in found), *lost, *missing)
+    return (*unusable, *(replace(one, share=one.share * known) for one in found), *named, *missing)
 
 
 def person_findings(counts: Mapping[str, int], missing: float) -> tuple[Finding, ...]:
@@ -87,7 +114,7 @@ def person_findings(counts: Mapping[str, int], missing: float) -> tuple[Finding,
     return tuple(found)
 
 
-def _unusable(texts: Texts) -> Iterator[Finding]:
+def _unusable(texts: Texts, missing: float) -> Iterator[Finding]:
     share = 1.0
     if texts.kind == "nothing":
         yield Finding("nothing", share, "No cell holds anything.", DROP)
@@ -95,7 +122,7 @@ def _unusable(texts: Texts) -> Iterator[Finding]:
         yield Finding(
             "times of day", share, "Times of day cannot be released; turn them into numbers of minutes.", DROP
         )
-    elif texts.is_constant:
+    elif texts.is_constant and missing <= _MANY_MISSING:
         yield Finding("constant", share, "All cells are the same: nothing can be learned from them.", DROP)
     elif texts.is_id:
         yield Finding(
@@ -126,6 +153,8 @@ def _misread(texts: Texts, column: Column | None) -> Iterator[Finding]:
             "thousands or decimals", texts.share("number"), "Every number with a point has three digits after it: it is read "
             "as 1.234, and if it means 1234 the decimal sign is a comma.", _line("decimal", ","), sure=False
         )  # fmt: skip
+    if isinstance(column, Integer) and texts.has_parts:
+        yield Finding("decimals", texts.share("number"), "The cells are no whole numbers.", 'type = "number"')
     if kind in ("date", "datetime") and texts.date_formats and getattr(column, "date_format", None) is None:
         many = len(texts.formats) > 1
         several = ", ".join(f"{form} {percent(share)}" for form, share in texts.formats.items())
@@ -167,8 +196,30 @@ def _codes(texts: Texts, column: Column | None) -> Iterator[Finding]:
         )
 
 
-def _lost(column: Column | None, shares: Mapping[str, float]) -> Iterator[Finding]:
+def _unread(texts: Texts, found: Mapping[str, Finding]) -> dict[str, int]:
+    """Return the cells that the type of a draft does not read, even with the lines that it proposes."""
+    if texts.kind not in KINDS or texts.kind == "category":
+        return {}
+    options = {key: json.loads(one.write.partition(" = ")[2]) for key, one in found.items() if key in OPTIONS}
+    column = KINDS[texts.kind](**options)
+    cells = [text for text in texts.counts if level_key(text) not in null_keys(column)]
+    unread = np.isnan(read_cells(arrow_of(cells), column).astype(np.float64))
+    return {text: texts.counts[text] for text, odd in zip(cells, unread.tolist(), strict=True) if odd}
+
+
+def _forms(lost: Mapping[str, int]) -> str:
+    """Return the most frequent forms of lost cells: 9 for a digit and a for a letter tells enough, and shows no cell."""
+    forms: Counter[str] = Counter()
+    for text, often in lost.items():
+        forms[re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "9", text))] += often
+    return ", ".join(f"like {form:.20}" for form, _ in forms.most_common(_MOST_FORMS))
+
+
+def _lost(column: Column | None, shares: Mapping[str, float], kind: str, lost: Mapping[str, int]) -> Iterator[Finding]:
+    some = _forms(lost)
     if column is None:
+        if shares["lost"]:
+            yield Finding("unreadable", shares["lost"], f"The cells cannot be read as {kind}.", cells=some)
         return
     if shares["lost"] and isinstance(column, Category):
         where = f"count at {column.other!r}" if column.other is not None else "count nowhere"
@@ -177,6 +228,7 @@ def _lost(column: Column | None, shares: Mapping[str, float]) -> Iterator[Findin
             shares["lost"],
             f"The cells are no level, and {where}.",
             "" if column.other is not None else 'other = "other"',
+            cells=some,
         )
     elif shares["lost"]:
         where = (
@@ -186,7 +238,8 @@ def _lost(column: Column | None, shares: Mapping[str, float]) -> Iterator[Findin
             if column.kind != "boolean"
             else "count as false"
         )
-        yield Finding("unreadable", shares["lost"], f"The cells cannot be read as {column.kind}, and {where}.")
+        said = f"The cells cannot be read as {column.kind}, and {where}."
+        yield Finding("unreadable", shares["lost"], said, cells=some)
     if shares["outside"]:
         much = " Are the bounds right?" if shares["outside"] > _MANY_OUTSIDE else ""
         yield Finding("outside", shares["outside"], f"The cells lie beyond a bound, and are moved to it.{much}")
@@ -205,7 +258,7 @@ def _missing(column: Column | None, absent: float) -> Iterator[Finding]:
 def _remarks(texts: Texts, column: Column | None) -> Iterator[Finding]:
     kind = texts.kind if column is None else column.kind
     declared = isinstance(column, Category) and column.levels != PRIVATE
-    if kind == "category" and texts.has_too_many_levels and not declared and not any(_unusable(texts)):
+    if kind == "category" and texts.has_too_many_levels and not declared and not any(_unusable(texts, 0.0)):
         many = f"There are {len(texts.counts):,} different cells: declare those of a code book, or name the main ones."
         yield Finding("many levels", 1.0, many, "" if column is not None else f'levels = "{PRIVATE}"')
     if kind == "category" and texts.typos:

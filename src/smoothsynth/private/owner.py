@@ -8,18 +8,18 @@ Draft a schema file from a table: names and types only, bounds and levels left o
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from smoothsynth.errors import DataError, PlanError
-from smoothsynth.private.findings import Finding, findings, percent, person_findings
+from smoothsynth.private.findings import Finding, findings, lost_in_words, percent, person_findings
 from smoothsynth.private.patterns import Texts
 from smoothsynth.private.sources.cells import looks_like_cells, read_cells, read_rows
 from smoothsynth.private.sources.files import is_text
-from smoothsynth.private.table import columns_of, guess_format, in_words, open_table
-from smoothsynth.schema import Category, Schema, valued
+from smoothsynth.private.table import columns_of, guess_format, in_words, lost_lines, open_table
+from smoothsynth.schema import Boolean, Category, Schema, valued
 from smoothsynth.schema.category import labelled
 from smoothsynth.schema.file import USUAL, read_file_format
 from smoothsynth.schema.reading import null_keys
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 2**16
 # Of a column with more distinct texts the further ones are not looked at; what can be read of them is counted all the same.
 _MOST_TEXTS = 50_000
+# Of cells that are lost, so many different ones of each batch are looked at, to tell their forms.
+_MOST_LOST = 1_000
 # A column of which more than this share of the cells that are not missing is lost cannot be released as described.
 MOSTLY = 0.5
 
@@ -170,15 +172,16 @@ class ColumnProfile:
 
 def profile(
     data: object, schema: Schema, *, progress: Progress | None = None
-) -> tuple[tuple[ColumnProfile, ...], tuple[str, ...]]:
-    """Return a profile of each column of the schema, and the names of columns that are in the table and not in the schema."""
+) -> tuple[tuple[ColumnProfile, ...], tuple[str, ...], int]:
+    """Return a profile of each column of the schema, the names of columns that are not in it, and how many lines are lost."""
     read = dict(schema.columns)
     if schema.person is not None:
         read[schema.person] = Category(PRIVATE)
     written = read_file_format(schema.file)
     tallies = tally(data, read, written=written, progress=progress)
     profiles = tuple(one.profile(is_person=name == schema.person) for name, one in tallies.items())
-    return profiles, tuple(name for name, _ in columns_of(data, written) if name not in read)
+    others = tuple(name for name, _ in columns_of(data, written) if name not in read)
+    return profiles, others, lost_lines(data, written)[0]
 
 
 def tally(
@@ -211,6 +214,7 @@ class Tally:
     lost: int = 0
     outside: int = 0
     counts: Counter[str] = field(default_factory=Counter)
+    lost_texts: Counter[str] = field(default_factory=Counter)
 
     def add(self, cells: pa.Array) -> None:
         """Count the cells of a batch."""
@@ -219,12 +223,16 @@ class Tally:
         absent = np.array([*(not text or level_key(text) in nulls for text in texts), True])[places]
         self.rows += len(cells)
         self.missing += int(absent.sum())
-        self.lost += int((self._unread(cells) & ~absent).sum())
+        unread = self._unread(cells) & ~absent
+        self.lost += int(unread.sum())
         self.outside += self._beyond(cells)
         times = np.bincount(places + 1, minlength=len(texts) + 1)[1:].tolist()
         for text, often in zip(texts, times, strict=True):
             if text and often and (text in self.counts or len(self.counts) < _MOST_TEXTS):
                 self.counts[text] += often
+        odd, times = np.unique(places[unread], return_counts=True)
+        for place, often in zip(odd[:_MOST_LOST].tolist(), times.tolist(), strict=False):
+            self.lost_texts[texts[place] or ""] += often
 
     @property
     def _open(self) -> bool:
@@ -240,10 +248,24 @@ class Tally:
         return np.asarray(read_cells(cells, levels) < 0)
 
     def _beyond(self, cells: pa.Array) -> int:
-        if isinstance(self.column, Category) or self._open or self.column.kind == "boolean":
+        lower, upper = self._public_bounds
+        if lower is None and upper is None:
             return 0
-        values, (lower, upper) = read_cells(cells, self.column).astype(np.float64), self.column.bounds
-        return int(np.count_nonzero((values < lower) | (values > upper)))
+        values = read_cells(cells, self.column).astype(np.float64)
+        below, above = (
+            (values < lower if lower is not None else False),
+            (values > upper if upper is not None else False),
+        )
+        return int(np.count_nonzero(below | above))
+
+    @property
+    def _public_bounds(self) -> tuple[float | None, float | None]:
+        """The bounds as numbers, without those that a release finds: of a column that has one of them, the other is known."""
+        if isinstance(self.column, (Boolean, Category)):
+            return None, None
+        column, sides = self.column, (self.column.lower, self.column.upper)
+        low, high = (None if one == PRIVATE else replace(column, lower=one, upper=one).bounds[0] for one in sides)  # type: ignore[arg-type]
+        return low, high
 
     @property
     def texts(self) -> Texts:
@@ -258,14 +280,15 @@ class Tally:
             said = person_findings(self.counts, self.missing / self.rows)
         else:
             counted = {"missing": self.missing, "lost": self.lost, "outside": self.outside}
-            said = findings(self.texts, self.column, {key: n / self.rows for key, n in counted.items()})
+            shares = {key: n / self.rows for key, n in counted.items()}
+            said = findings(self.texts, self.column, shares, lost=self.lost_texts)
         return ColumnProfile(
             name=self.name,
             type="person" if is_person else self.column.kind,
             rows=self.rows,
             missing=self.missing,
             unreadable=0 if category else self.lost,
-            outside=None if category or self._open else self.outside,
+            outside=None if self._public_bounds == (None, None) and self.column.kind != "boolean" else self.outside,
             no_level=self.lost if category and not self._open else None,
             findings=said,
         )
@@ -321,9 +344,8 @@ def draft_schema(
     """Return the text of a schema file with names, types and formats of a table; bounds and levels are left open."""
     written = guess_format(data) if written is None else written
     columns = drafted(data, names=names, written=written)
-    return "\n".join(
-        [_HEAD, *_above(columns), *_file(written), *(column.section(private=private) for column in columns)]
-    )
+    sections = (column.section(private=private) for column in columns)
+    return "\n".join([_HEAD, *_lost(data, written), *_above(columns), *_file(written), *sections])
 
 
 def drafted(data: Any, *, names: Sequence[str] | None = None, written: FileFormat = USUAL) -> list[Drafted]:
@@ -337,9 +359,12 @@ def drafted(data: Any, *, names: Sequence[str] | None = None, written: FileForma
     if names is None and is_csv and looks_like_cells([name for name, _ in kinds]):
         raise DataError(
             f"{data} must begin with a line of column names, and its first line looks like somebody's cells: there is a "
-            "number, a date, an empty or a repeated name in it. Write a line of names above it; or, if these are the names, "
-            "or to see a draft with others, say names=[...] (--names a,b,c) with one name for each column."
+            "number, a date, an empty or a repeated name in it. Delete a title above the names, or write a line of names; "
+            "or, if these are the names, or to see a draft with others, say names=[...] (--names a,b,c) with one "
+            "name for each column."
         )
+    if not kinds:
+        raise DataError("The table must have columns to describe, and has none.")
     called = [name for name, _ in kinds] if names is None else _checked(names, len(kinds), data)
     looked = _looked(data, kinds, is_csv=is_csv, written=written)
     return [Drafted.of(name, kind, looked.get(old), is_csv) for name, (old, kind) in zip(called, kinds, strict=True)]
@@ -407,6 +432,17 @@ class Drafted:
 
 # How cells are written is stated like a type, where enough of them tell; what is missing in them is only proposed.
 _STATED = ("decimal", "date_format")
+
+
+def lost(data: object, written: FileFormat) -> tuple[str, bool]:
+    """Say how many lines of a file a release would lose, and whether these are most of them."""
+    count, rows = lost_lines(data, written)
+    return lost_in_words(count, rows), count > MOSTLY * rows
+
+
+def _lost(data: object, written: FileFormat) -> list[str]:
+    said, _ = lost(data, written)
+    return [f"# {said}\n"] if said else []
 
 
 def _above(columns: Sequence[Drafted]) -> list[str]:

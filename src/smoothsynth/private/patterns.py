@@ -39,7 +39,7 @@ _CLASSES = tuple(
     )
 )
 _ID_NAME = re.compile(
-    r"(^|[_\W])(id|ids|key|nr|uuid|guid|ssn|mrn|nhs|iban|e?mail|phone|patient|person|client|customer)([_\W]|$)"
+    r"(^|[_\W])(id|ids|pid|uid|subject|key|nr|uuid|guid|ssn|mrn|nhs|iban|e?mail|phone|patient|person|client|customer)([_\W]|$)"
 )
 _PLACE_NAME = re.compile(r"(^|[_\W])(lat|lon|lng|long|latitude|longitude|easting|northing|coord\w*|gps\w*)([_\W]|$)")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
@@ -131,6 +131,12 @@ class Texts:
         """Whether many cells tell the decimal sign, and hardly any tells the other one."""
         rarer, often = sorted(self._signs)
         return often >= _FEW and rarer <= 0.01 * often
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether many cells with a point are no whole numbers."""
+        cells = self.classes.get("number", Counter())
+        return sum(n for text, n in cells.items() if not float(text).is_integer()) > _RARE * self.total
 
     @property
     def may_be_thousands(self) -> bool:

@@ -225,6 +225,14 @@ def guess_format(data: object) -> FileFormat:
     return files.guess_format(os.fspath(paths[0])) if isinstance(paths[0], (str, os.PathLike)) else USUAL
 
 
+def lost_lines(data: object, written: FileFormat = USUAL) -> tuple[int, int]:
+    """Return how many rows of CSV files are missing as a whole, and of how many, for their owner; other tables have none."""
+    paths = [data] if isinstance(data, (str, os.PathLike)) else data
+    if isinstance(paths, (list, tuple)) and all(isinstance(p, (str, os.PathLike)) for p in paths):
+        return files.lost_lines([os.fspath(p) for p in paths], written)
+    return 0, 0
+
+
 def _source(data: object, schema: Schema, memory: str | int | None, persons: Persons | None) -> Source:
     """Open the data; of persons, those of their rows that are taken."""
     written = read_file_format(schema.file)

@@ -47,7 +47,8 @@ def plot(
     questions = [what] if isinstance(what, str) else list(what)
     for question in questions:
         if not isinstance(question, str) or "(" not in question:
-            hint = meant(str(question), DRAWN)
+            known = question in release.schema.columns
+            hint = f". To draw a column: columns=[{question!r:.80}]" if known else meant(str(question), DRAWN)
             raise PlanError(
                 f"plot draws {', '.join(DRAWN)}, or a question such as 'avg(age)'; not {question!r:.80}{hint}"
             )

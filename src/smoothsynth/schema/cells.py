@@ -163,8 +163,11 @@ _TRUTHS: dict[str | None, float] = {
 }
 
 
-def arrow_of(cells: Any) -> pa.Array:
-    """Return cells as one Arrow array; those of a list, or that are objects, become text, each by itself."""
+def arrow_of(cells: Any, column: object = None) -> pa.Array:
+    """Return cells as one Arrow array; those of a list, or that are objects, become text, each by itself.
+
+    Of a `column` with options they are text in which numbers, days and moments are marked, and are read as they are.
+    """
     import pyarrow as pa
 
     if isinstance(cells, pa.ChunkedArray):
@@ -177,10 +180,17 @@ def arrow_of(cells: Any) -> pa.Array:
             # Arrow takes no foreign byte order, and not every stride.
             return pa.array(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
         cells = cells.ravel().tolist()
-    texts = texts_of(cells)
+    texts = texts_of(cells, marked=_is_read_otherwise(column))
     # Strings of Arrow count their bytes in 32 bits.
     wide = sum(map(len, filter(None, texts))) > 2**28
     return pa.array(texts, pa.large_string() if wide else pa.string())
+
+
+def _is_read_otherwise(column: object) -> bool:
+    """Whether options of a column of numbers, days or moments say how text is read."""
+    options = ("decimal", "date_format", "null_values")
+    kind = getattr(column, "kind", None)
+    return kind in ("number", "integer", "date", "datetime") and any(getattr(column, o, None) for o in options)
 
 
 def _arrow_moments(cells: NDArray[Any]) -> NDArray[Any]:

@@ -6,7 +6,8 @@
     date_format    one or several of strptime's, %d %m %Y %y %H %M %S in it; the first that fits a cell is taken.
     null_values    cells that are missing, as levels are compared: 999 is 999.0 and "0999".
 
-These are facts that somebody states, never guesses from the rows; a cell is still read from itself alone.
+These are facts that somebody states, never guesses from the rows; a cell is still read from itself alone. They are about
+text: a cell that is a number, a day or a moment keeps its value, beside whatever other cells it stands.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.schema.cells import MISSING, doubles, is_text, microseconds, places, plain_values
-from smoothsynth.schema.texts import level_key
+from smoothsynth.schema.texts import TYPED, level_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,7 +103,23 @@ def reader(column: Any) -> Reader:
         read = number_reader(decimal)
     elif formats:
         read = date_reader(_formats(formats))
-    return lambda text: None if level_key(text.strip()) in nulls else read(text)
+    instants = _instants(column.null_values) if column.kind in ("date", "datetime") else frozenset()
+
+    def of_any(text: str) -> str | None:
+        if not text.startswith(TYPED):
+            return None if level_key(text.strip()) in nulls else read(text)
+        plain = text[len(TYPED) :]
+        return None if level_key(plain) in nulls or (instants and _instants([plain]) & instants) else plain
+
+    return of_any
+
+
+def _instants(values: Sequence[Any]) -> frozenset[int]:
+    """Return the days and moments among some values, as those of a column of them are compared."""
+    import pyarrow as pa
+
+    found = microseconds(pa.array([str(value).strip() for value in values], pa.string()))
+    return frozenset(found[found != MISSING].tolist())
 
 
 def null_keys(column: Any) -> frozenset[str | None]:

@@ -6,7 +6,8 @@
     days and moments        ISO 8601, in UTC if they have a zone: 2020-01-31T12:00:00
     UUIDs                   as RFC 9562 writes them, in small letters
 
-Anything else has no text: it is missing. Only the type of the cell decides how it is written.
+Anything else has no text: it is missing. Only the type of the cell decides how it is written. Where options of a column
+say how text is read, cells that were not text are marked: 1.234 is no 1234, whatever the cells beside it hold.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from uuid import UUID
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
@@ -37,17 +38,25 @@ _FIRST, _LAST = ((end - _EPOCH) // _MICROSECOND for end in (datetime.datetime.mi
 _LONG = {"W": 604_800_000_000, "D": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000,
          "s": 1_000_000, "ms": 1_000, "us": 1}  # fmt: skip
 _SHORT = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
+# Stands before the text of a cell that was a number, a day or a moment; readers that know no mark strip it as white space.
+TYPED = "\x1f"
 # Text that is read as an infinite number, for whole numbers that Python does not write.
 _ENDLESS = "1e9999"
 
 
-def texts_of(cells: Iterable[object]) -> list[str | None]:
-    """Return the text of each cell."""
+def texts_of(cells: Iterable[object], *, marked: bool = False) -> list[str | None]:
+    """Return the text of each cell; those of cells that are not text may be marked."""
+    if marked:
+        return [text if text is None or isinstance(c, (str, bytes)) else TYPED + text for c, text in _pairs(cells)]
     # Plain text and nothing are the cells of most columns of objects: a call for each would take most of the time.
     return [
         cell if cell is None or (type(cell) is str and cell.isascii() and len(cell) <= LONGEST_TEXT) else text_of(cell)
         for cell in cells
     ]
+
+
+def _pairs(cells: Iterable[object]) -> Iterator[tuple[object, str | None]]:
+    return ((cell, text_of(cell)) for cell in cells)
 
 
 def text_of(cell: object) -> str | None:

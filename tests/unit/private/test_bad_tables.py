@@ -81,7 +81,9 @@ def test_a_line_with_another_number_of_cells_or_too_long_has_no_cells(bad, befor
 def test_a_csv_that_is_not_utf8(encoding, place, tmp_path):
     name, cell, other = [("ä" if place == p else "") for p in ("name", "cell", "other cell")]
     content = f"age,dose,note{name}\n{NUMBER}{cell},{WHOLE},{TEXT}{other}\n"
-    assert "UTF-8" in refusal(csv_file(tmp_path, content.encode(encoding)))
+    said = refusal(csv_file(tmp_path, content.encode(encoding)))
+    assert "UTF-8" in said
+    assert "cp1252" not in said
 
 
 def test_bytes_that_are_not_utf8_change_their_cell_alone(tmp_path):

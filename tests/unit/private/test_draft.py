@@ -167,3 +167,14 @@ def test_what_is_dropped_is_a_list_of_other_columns(drop):
     with pytest.raises(ss.SchemaError, match="drop"):
         ss.Schema.parse(f'{drop}\n[columns.x]\ntype = "boolean"\n')
     assert ss.Schema.parse('drop = ["a"]\n[columns.x]\ntype = "boolean"\n').names == ("x",)
+
+
+def test_columns_of_a_frame_that_cannot_be_named_are_not_passed_over():
+    rows = range(30)
+    draft = ss.draft(pd.DataFrame([[k, k, k, k] for k in rows], columns=["x", 5, "a", "a"]))
+    assert 'drop = ["5", "a"]' in draft
+    assert '# [columns."5"]   holds cells under a name that is no text; it is left out.' in draft
+    assert '# [columns."a"]   holds cells under a name that several columns have; it is left out.' in draft
+    assert ss.check(pd.DataFrame({"x": rows, 5: rows}), {"x": ss.Integer(0, 50)}).not_described == ("5",)
+    with pytest.raises(ss.DataError, match="must have columns"):
+        ss.draft(pd.DataFrame())

@@ -98,7 +98,9 @@ def form_of(path: Path, written: FileFormat = USUAL) -> Form:
         )
     sign = written.delimiter.encode()
     names = tuple(cell.decode(written.encoding, "replace") for cell in cells_of(line, sign))
-    if begin.startswith(_OTHER_ENCODINGS) or any("\ufffd" in name for name in names):
+    if begin.startswith(_OTHER_ENCODINGS) or b"\0" in line:
+        raise DataError(f"{path} must be text in UTF-8 and looks like UTF-16. Save it again as UTF-8.")
+    if any("\ufffd" in name for name in names):
         raise DataError(
             f"{path} must be text in {written.encoding.upper()} and is not. Save it again as UTF-8, or say which encoding it "
             'has: encoding = "cp1252" in the section [file] of the schema; in Python file={"encoding": "cp1252"}.'
@@ -114,6 +116,10 @@ def _first_line(text: bytes) -> tuple[bytes, bytes]:
 
 def blocks(path: Path, form: Form) -> Iterator[bytes]:
     r"""Yield the lines after the names, some megabytes at a time; all end with \n, and none is too long."""
+    return (_in_utf8(_in_bounds(block, form), form) for block in _whole_lines(path, form))
+
+
+def _whole_lines(path: Path, form: Form) -> Iterator[bytes]:
     with _open(path) as file:
         file.read(form.start)
         rest = b""
@@ -121,14 +127,34 @@ def blocks(path: Path, form: Form) -> Iterator[bytes]:
             chunk = rest + chunk
             cut = chunk.rfind(b"\n") + 1
             if cut:
-                yield _in_utf8(_in_bounds(chunk[:cut], form), form)
+                yield chunk[:cut]
             # One byte more than a line may have tells that it is too long.
             rest = chunk[cut : cut + LONGEST + 1]
     if rest and form.columns == 1:
         # Without it, an empty last cell would leave no trace, and the number of rows would tell.
         raise DataError(f"The last line of {path}, a file of one column, must end with a line break. Add one.")
     if rest:
-        yield _in_utf8(_in_bounds(rest + b"\n", form), form)
+        yield rest + b"\n"
+
+
+def lost_lines(path: Path, written: FileFormat) -> tuple[int, int]:
+    """Return how many rows are missing as a whole, by lines that are too long or have too many or few cells, and all rows."""
+    form, lost, rows = read_form(path, written), 0, 0
+    for block in each(path, _whole_lines(path, form)):
+        lost, rows = lost + _lost(block, form), rows + count_rows(block, form.columns)
+    return lost, rows
+
+
+def _lost(block: bytes, form: Form) -> int:
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _BREAK)
+    long = np.count_nonzero(np.diff(ends, prepend=-1) - 1 > LONGEST)
+    block = _in_utf8(_in_bounds(block, form), form)
+    text = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(text == _BREAK)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    odd = np.flatnonzero(_irregular(text, starts, ends, form))
+    lines = (block[starts[one] : ends[one]].removesuffix(b"\r") for one in odd.tolist())
+    return int(long) + sum(len(cells_of(line, form.delimiter)) != form.columns for line in lines if line)
 
 
 def _in_utf8(block: bytes, form: Form) -> bytes:

@@ -32,7 +32,10 @@ def open_file(path: Path, columns: Mapping[str, Column], sheet: str | None) -> A
     names, rows = _read(path, sheet)
     check_names(tuple(columns), names, where=str(path))
     missing = frozenset(missing_words(columns))
-    cells = {name: arrow_of([_cell(row[names.index(name)], missing) for row in rows]) for name in columns}
+    cells = {
+        name: arrow_of([_cell(row[names.index(name)], missing) for row in rows], column)
+        for name, column in columns.items()
+    }
     return ArrowSource(pa.Table.from_pydict(cells))
 
 

@@ -55,6 +55,13 @@ def guess_format(path: str | Path) -> FileFormat:
     return csv.guess_format(first) if _kind(first) == "csv" else USUAL
 
 
+def lost_lines(paths: Sequence[str | Path], written: FileFormat = USUAL) -> tuple[int, int]:
+    """Return how many rows of CSV files are missing as a whole, since nobody can say which column their cells are of."""
+    files = chain.from_iterable(_files(path) for path in paths)
+    counts = [csv.lost_lines(path, written) for path in files if _kind(path) == "csv"]
+    return sum(lost for lost, _ in counts), sum(rows for _, rows in counts)
+
+
 def is_text(path: object) -> bool:
     """Whether this names files of which cells have no types of their own."""
     return str(path).lower().endswith((*_KINDS["csv"], *_KINDS["excel"]))

@@ -218,13 +218,21 @@ def column_kinds(data: Any) -> list[tuple[str, str]]:
     """Return the names of the columns of a table in memory, and what their types hold; no row of it is read."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(data, pandas.DataFrame):
-        names = [label for label in data.columns if isinstance(label, str)]
-        arrays = {name: _attempt(partial(_typed_array, data[name].iloc[:0])) for name in names}
-        return [(name, "other" if array is None else kind_of(array.type)) for name, array in arrays.items()]
+        return [(str(label), _kind_of_label(data, label)) for label in dict.fromkeys(data.columns)]
     schema = _attempt(lambda: _arrow_schema(data))
     if schema is None:
         raise DataError(f"The data must be {ACCEPTED}; it is a {type(data).__name__}.")
     return [(field.name, kind_of(field.type)) for field in schema]
+
+
+def _kind_of_label(frame: Any, label: Any) -> str:
+    """Say what the column of a pandas frame with a label holds."""
+    if not isinstance(label, str):
+        return "cells under a name that is no text"
+    if list(frame.columns).count(label) > 1:
+        return "cells under a name that several columns have"
+    array = _attempt(partial(_typed_array, frame[label].iloc[:0]))
+    return "other" if array is None else kind_of(array.type)
 
 
 def _arrow_schema(data: Any) -> pa.Schema:
@@ -307,32 +315,32 @@ def open_pandas(frame: Any, columns: Mapping[str, Column]) -> Source:
 
 def _readable_array(column: Any, facts: Column) -> pa.Array:
     """Return cells as an array of their type, or cell by cell: text that Arrow refuses, a Dask partition of another type."""
-    array = _attempt(partial(_typed_array, column))
-    return arrow_of(column.tolist()) if array is None or not readable(array.type, facts) else array
+    array = _attempt(partial(_typed_array, column, facts))
+    return arrow_of(column.tolist(), facts) if array is None or not readable(array.type, facts) else array
 
 
-def _typed_array(column: Any) -> pa.Array:
+def _typed_array(column: Any, facts: Column | None = None) -> pa.Array:
     """Return cells as Arrow has them by the type of their column; objects one by one, as text."""
     import pyarrow as pa
 
     if column.dtype.name == "category":
-        return _coded_array(column.cat)
+        return _coded_array(column.cat, facts)
     if isinstance(column.dtype, np.dtype):
         if column.dtype.kind not in "biufMO":
             raise TypeError(column.dtype.name)
-        return arrow_of(column.to_numpy())
+        return arrow_of(column.to_numpy(), facts)
     array = pa.array(column)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def _coded_array(category: Any) -> pa.Array:
+def _coded_array(category: Any, facts: Column | None) -> pa.Array:
     """Return a pandas category as an Arrow dictionary of the values that occur."""
     import pyarrow as pa
 
     used, places = np.unique(category.codes.to_numpy(), return_inverse=True)
     values = category.categories.take(used[used >= 0])
     indices = places - int(np.count_nonzero(used < 0))
-    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), _typed_array(values))
+    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), _typed_array(values, facts))
 
 
 def _from_polars(frame: Any, columns: Mapping[str, Column]) -> Source:

@@ -45,7 +45,7 @@ class Parser {
 
   whole() {
     const node = this.either();
-    if (this.take("group")) throw new Refusal(`Of groups ${ELSEWHERE}`);
+    if (this.take("where") || this.take("group")) throw new Refusal(`Of groups ${ELSEWHERE}`);
     if (this.peek().kind !== "end") throw this.unexpected("an operator or the end");
     return node;
   }
