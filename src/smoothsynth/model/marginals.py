@@ -132,7 +132,7 @@ class Marginals:
         return np.asarray(found)
 
     def mixed(self, share: float) -> Marginals:
-        """Return the densities with a share of the base mixed in, so that no place is impossible; spikes keep what they hold."""
+        """Return the densities with a share of the base mixed in: no place is impossible, and spikes keep what they hold."""
         kept = np.zeros(self.masses.shape) if self.spiked is None else np.where(self.spiked, self.masses, 0.0)
         base = self.base if self.spiked is None else np.where(self.spiked, 0.0, self.base)
         rest = (1.0 - kept.sum(axis=1, keepdims=True)) / np.maximum(base.sum(axis=1, keepdims=True), 1e-300)

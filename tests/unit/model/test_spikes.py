@@ -5,6 +5,8 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.model.marginals import flat_marginals
+from smoothsynth.model.spikes import Spike, hold_spikes
 
 ROWS = 4_000
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "seed": 1, "method": ss.methods.Adaptive(tables=0)}
@@ -50,3 +52,25 @@ def test_values_that_nobody_shares_are_no_spikes():
     schema = ss.Schema({"x": ss.Number(0, 1000), "y": ss.Number(0, 1)})
     made = ss.release(pa.table({"x": values, "y": values / 1000}), schema=schema, synthetic_rows=2_000, **BUDGET)
     assert np.mean(np.isin(np.array(made.to_arrow()["x"]), (0.0, 1000.0))) < 0.01
+
+
+def test_a_spike_in_a_wide_table_keeps_its_share_and_leaves_the_mean_where_it_is():
+    """With 15 columns it was not looked for; its cell was filled in proportion, and first moments emptied it again."""
+    rng = np.random.default_rng(4)
+    spent = np.where(rng.random(4_000) < 0.6, 0.0, rng.gamma(2.0, 400.0, 4_000)).clip(0.0, 5_000.0)
+    columns = {"spent": spent} | {f"c{i}": rng.normal(size=4_000) for i in range(14)}
+    schema = ss.Schema({"spent": ss.Number(0, 5_000)} | {f"c{i}": ss.Number(-4, 4) for i in range(14)})
+    made = ss.release(pa.table(columns), schema=schema, epsilon=2.0, delta=1e-6, seed=0)
+    found = np.array(made.to_arrow()["spent"])
+    assert np.mean(found == 0.0) == pytest.approx(0.6, abs=0.03)
+    assert found.mean() == pytest.approx(spent.mean(), abs=0.02 * 5_000)
+    assert "contradict" not in made.receipt.outcome
+
+
+def test_a_spike_is_held_within_its_noise_and_first_moments_within_theirs():
+    columns = flat_marginals(ss.Schema({"x": ss.Number(-1, 1)}))
+    spike = Spike(0, np.array([-1.0]), np.array([0.5]), noise=0.05)
+    held = hold_spikes(columns, (spike,), ())
+    assert held.masses[0][held.spiked[0]].sum() == pytest.approx(0.5, abs=0.01)
+    assert held.mixed(0.3).masses[0][held.spiked[0]].sum() == pytest.approx(0.5, abs=0.01)
+    assert held.mixed(0.3).masses.sum() == pytest.approx(1.0)
