@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import smoothsynth as ss
+from smoothsynth.cli.main import app
 from smoothsynth.pipeline import sample as sampling
 
 SCHEMA = ss.Schema({"age": ss.Number(0, 100), "sex": ss.Category(["f", "m"]), "pulse": ss.Integer(30, 200)})
@@ -25,6 +27,34 @@ def test_more_rows_are_like_the_released_ones(release):
     assert more.schema.names == release.to_arrow().schema.names
     assert np.mean(more["age"].to_numpy()) == pytest.approx(np.mean(release.to_arrow()["age"].to_numpy()), abs=1.0)
     assert more.equals(release.sample(9_000, seed=3))
+
+
+def test_rows_in_parts_are_as_good_as_rows_at_once(release, monkeypatch):
+    monkeypatch.setattr("smoothsynth.model.synthesis.PART", 2_000)
+    parts = list(release.sample_parts(5_000, seed=3))
+    assert [part.num_rows for part in parts] == [2_000, 2_000, 1_000]
+    together = pa.concat_tables(parts)
+    assert together.schema == release.to_arrow().schema
+    assert not parts[0].equals(parts[1])
+    assert pa.concat_tables(release.sample_parts(5_000, seed=3)).equals(together)
+    real, frame = release.to_pandas(), together.to_pandas()
+    assert frame["age"].mean() == pytest.approx(real["age"].mean(), abs=1.0)
+    pulses = [table.groupby("sex")["pulse"].mean() for table in (real, frame)]
+    assert (pulses[0] - pulses[1]).abs().max() < 1.0
+    with pytest.raises(ss.PlanError, match="rows"):
+        next(release.sample_parts(0))
+    with pytest.raises(ss.PlanError, match="sample_parts"):
+        release.sample(5_000_000)
+
+
+def test_the_command_writes_parts_to_one_file(release, monkeypatch, tmp_path):
+    monkeypatch.setattr("smoothsynth.model.synthesis.PART", 40)
+    release.write(tmp_path / "out")
+    for name in ("more.csv", "more.parquet"):
+        shown = CliRunner().invoke(app, ["sample", str(tmp_path / "out"), "--rows", "100", "-o", str(tmp_path / name)])
+        assert shown.exit_code == 0, shown.output
+        assert "100 rows x 3 columns" in shown.output
+    assert len(pd.read_csv(tmp_path / "more.csv")) == len(pd.read_parquet(tmp_path / "more.parquet")) == 100
 
 
 def test_a_model_is_learned_once(release, monkeypatch):

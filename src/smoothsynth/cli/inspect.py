@@ -29,7 +29,7 @@ from smoothsynth.errors import ReleaseError
 from smoothsynth.pipeline.terminal import REFUTED, in_words, progress_bar, say, say_json, show, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import pyarrow
     from rich.table import Table
@@ -377,20 +377,39 @@ def sample(
     """
     from smoothsynth.pipeline.given_rows import read_given
     from smoothsynth.pipeline.load import load
-    from smoothsynth.pipeline.release import write_csv, write_rows
+    from smoothsynth.pipeline.release import write_parts
 
-    writers = {".csv": write_csv, ".parquet": write_rows}
-    if output.suffix not in writers:
+    if output.suffix not in {".csv", ".parquet"}:
         raise ReleaseError(f"{output} must end with .csv or .parquet. Name another file.")
     _check_place(output, folder, force=force)
     release = load(folder)
-    frame = None if given is None else read_given(given, release.schema)
-    drawn = release.sample(rows, given=frame, seed=seed)
-    _put(output, lambda place: writers[output.suffix](drawn, place), mode=0o644)
+    if given is None and rows is None:
+        raise ReleaseError("Say how many rows, as in --rows 1000, or give rows to complete, as in --given partial.csv.")
+    if given is not None and rows is not None:
+        raise ReleaseError("Given rows are completed as they are: leave out --rows.")
+    written: list[int] = []
+    with progress_bar(quiet=as_json) as progress:
+        if given is None:
+            parts = _told(release.sample_parts(rows or 0, seed=seed), rows or 0, progress)
+        else:
+            parts = iter([release.sample(given=read_given(given, release.schema), seed=seed)])
+        _put(output, lambda place: written.append(write_parts(parts, place, output.suffix)), mode=0o644)
     if as_json:
-        say_json({"wrote": str(output), "rows": drawn.num_rows, "columns": drawn.num_columns})
+        say_json({"wrote": str(output), "rows": written[0], "columns": len(release.schema.names)})
     else:
-        say(f"Wrote {output}: {drawn.num_rows:,} rows x {drawn.num_columns} columns.")
+        say(f"Wrote {output}: {written[0]:,} rows x {len(release.schema.names)} columns.")
+
+
+def _told(
+    parts: Iterator[pyarrow.Table], rows: int, progress: Callable[[str, int, int | None], None] | None
+) -> Iterator[pyarrow.Table]:
+    """Tell how many rows are drawn while they are."""
+    done = 0
+    for part in parts:
+        done += part.num_rows
+        if progress is not None:
+            progress("drawing rows", done, rows)
+        yield part
 
 
 def _check_place(output: Path, folder: Path, *, force: bool) -> None:

@@ -84,7 +84,9 @@ CandidatesOption = Annotated[
     str | None, typer.Option(help="Where rows may lie: model (of the noisy moments), hypercube, grid or ellipsoid.")
 ]
 FitOption = Annotated[str | None, typer.Option(help="'maximum entropy' or 'linear program'.")]
-SizeOption = Annotated[int | None, typer.Option("--size", help="How many synthetic rows [default: as many as rows].")]
+SizeOption = Annotated[
+    int | None, typer.Option("--size", help="How many synthetic rows [default: as many as rows, at most a million].")
+]
 PersonOption = Annotated[
     int,
     typer.Option(

@@ -24,10 +24,11 @@ from smoothsynth.model.marginals import separable
 from smoothsynth.model.model import empty_model
 from smoothsynth.model.sampling import generator as seeded
 from smoothsynth.model.sampling import systematic
+from smoothsynth.model.tables import spread_out
 from smoothsynth.queries.bases import CosineGrid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -227,7 +228,35 @@ def drawn_rows(
     **told: Any,
 ) -> NDArray[np.float64]:
     """Draw rows of a model as points that rows of the schema can be; `told` is for `Model.rows`."""
-    drawn = model.rows(rows, generator=generator, **told)
+    return _finished(schema, model, model.rows(rows, generator=generator, **told), generator)
+
+
+# Rows of a part: as many as are ever swapped.
+PART = 256_000
+
+
+def drawn_parts(
+    schema: Schema,
+    model: Model,
+    rows: int,
+    *,
+    generator: np.random.Generator,  # noqa: TID251
+) -> Iterator[NDArray[np.float64]]:
+    """Yield rows of a model part by part: values are swapped in one part, and each other one spreads its rows anew."""
+    first = model.rows(min(rows, PART), generator=generator)
+    for start in range(0, rows, PART):
+        count = min(PART, rows - start)
+        part = spread_out(first, model.columns, count, generator=generator) if start else first.copy()
+        yield _finished(schema, model, part, generator)
+
+
+def _finished(
+    schema: Schema,
+    model: Model,
+    drawn: NDArray[np.float64],
+    generator: np.random.Generator,  # noqa: TID251
+) -> NDArray[np.float64]:
+    """Return rows of a model as rows that the schema can have."""
     points = with_levels(schema, np.clip(drawn, -1.0, 1.0, out=drawn), generator=generator)
     limits = model.columns.limits
     private_rows = None if limits is None else limits.private_rows

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # More coordinates than this cannot be measured: at any sensible budget all would be noise.
 MOST_COORDINATES = 5_000
+# More synthetic rows than this tell nothing more; `sample_parts` draws as many as anyone likes.
+MOST_SYNTHETIC = 10**6
 # Features of one measurement, the lowest first, among which one of several columns would be.
 _LOOKED_AT = 10_000
 
@@ -192,6 +194,7 @@ def plan(
 ) -> Plan:
     """Plan a release from public facts: the schema, the number of rows and the budget.
 
+    There are as many synthetic rows as private ones, at most a million, unless `synthetic_rows` says otherwise.
     `method` is "auto", "paper" or "minimax", or one of them with options: `ss.methods.Adaptive(focus="marginals")`,
     `ss.methods.Paper(candidates="hypercube")`. `bounds_share`, `levels_share` and `codes_share` of the budget find what
     the schema calls "private", if anything. `old` are options of a method that were keywords here; they warn.
@@ -206,7 +209,7 @@ def plan(
         synthetic_rows=synthetic_rows,
         rows_per_person=rows_per_person,
     )
-    known, size = assumed(described), synthetic_rows or rows
+    known, size = assumed(described), synthetic_rows or min(rows, MOST_SYNTHETIC)
     _check_rows(known, rows, rows_per_person=rows_per_person)
     # A person whose rows are averaged moves the sums as one row would.
     together, averaged = (rows_per_person, 1) if described.person is None else (1, rows_per_person)

@@ -9,6 +9,7 @@ import hashlib
 import json
 import warnings
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from smoothsynth.queries.measurement import MOST_ROWS, NoisyMoments
 from smoothsynth.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pandas
     import polars
@@ -323,6 +324,12 @@ class Release:
             raise PlanError("Given rows are completed as they are: leave out the number of rows, and `where`.")
         return complete(self, given, seed=seed)
 
+    def sample_parts(self, rows: int, *, seed: int | None = None) -> Iterator[pyarrow.Table]:
+        """Draw any number of rows from the model of the release, in tables of at most 256,000, as `for part in ...`."""
+        from smoothsynth.pipeline.sample import sample_parts
+
+        return sample_parts(self, rows, seed=seed)
+
     def sql(self, query: str) -> pyarrow.Table:
         """Answer one SELECT over the table `synthetic` on DuckDB; `sum(weight())` counts in private rows."""
         from smoothsynth.answer.sql import sql
@@ -468,6 +475,19 @@ def write_rows(table: pyarrow.Table, place: Any) -> None:
     from pyarrow import parquet
 
     parquet.write_table(table, place, compression="zstd")
+
+
+def write_parts(parts: Iterator[pyarrow.Table], place: Any, kind: str) -> int:
+    """Write tables one after another to one file, .csv or .parquet; return how many rows they have."""
+    from pyarrow import csv, parquet
+
+    first, rows = next(parts), 0
+    settings = {} if kind == ".csv" else {"compression": "zstd"}
+    with (csv.CSVWriter if kind == ".csv" else parquet.ParquetWriter)(place, first.schema, **settings) as writer:
+        for part in chain([first], parts):
+            writer.write_table(part)
+            rows += part.num_rows
+    return rows
 
 
 def write_csv(table: pyarrow.Table, place: Any) -> None:

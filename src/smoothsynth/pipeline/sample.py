@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.errors import PlanError
+from smoothsynth.methods.layout import check_count
 from smoothsynth.model.levels import drawn_levels, level_shares
 from smoothsynth.model.sampling import generator
-from smoothsynth.model.synthesis import drawn_rows
+from smoothsynth.model.synthesis import drawn_parts, drawn_rows
 from smoothsynth.pipeline.rounds import Rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     Condition = Mapping[str, Any] | Callable[[pa.Table], Any]
 
 
-_FEWEST_DRAWN, _PATIENCE, _MOST_DRAWN = 4_096, 50_000, 4_000_000
+_FEWEST_DRAWN, _PATIENCE, _MOST_DRAWN, _MOST_IN_PARTS = 4_096, 50_000, 4_000_000, 10**9
 # Rows that are drawn to complete given ones from: twice as many as those, within these limits.
 _FEWEST_DONORS, _MOST_DONORS = 20_000, 50_000
 # The last few releases drawn from, with their models: releases are held, so an identity is not used again.
@@ -46,7 +47,10 @@ def sample(release: Release, rows: int, *, where: Condition | None = None, seed:
     import pyarrow as pa
 
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= _MOST_DRAWN:
-        raise PlanError(f"The number of rows must be a whole number from 1 to {_MOST_DRAWN:,}; found {rows!r:.40}.")
+        raise PlanError(
+            f"The number of rows must be a whole number from 1 to {_MOST_DRAWN:,}; found {rows!r:.40}. "
+            "Draw more with release.sample_parts."
+        )
     model, randomness = _model_of(release), generator(seed)
     if where is None:
         return _drawn(release, model, rows, randomness)
@@ -64,6 +68,18 @@ def sample(release: Release, rows: int, *, where: Condition | None = None, seed:
         found.append(table.filter(pa.array(_fits(table, where, release.schema.names))))
         have, drawn = have + found[-1].num_rows, drawn + wanted
     return pa.concat_tables(found).slice(0, rows)
+
+
+def sample_parts(release: Release, rows: int, *, seed: int | None = None) -> Iterator[pa.Table]:
+    """Draw any number of rows, in tables of at most 256,000: memory does not grow with their number."""
+    import pyarrow as pa
+
+    check_count("rows", rows, _MOST_IN_PARTS)
+    model, randomness, schema = _model_of(release), generator(seed), release.schema
+    shares = level_shares(schema, model.levels)
+    for points in drawn_parts(schema, model, rows, generator=randomness):
+        levels = drawn_levels(schema, shares, points, generator=randomness)
+        yield pa.Table.from_pydict(schema.from_unit(points, levels))
 
 
 def complete(release: Release, frame: Any, *, seed: int | None = None) -> pa.Table:
