@@ -12,10 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import smoothsynth as ss
-from smoothsynth.accounting.charges import Charge, gaussian_sigma, laplace_scale, split_delta, stable_threshold
+from smoothsynth.accounting.charges import (
+    Charge,
+    compose,
+    gaussian_delta,
+    gaussian_sigma,
+    laplace_scale,
+    split_delta,
+    stable_threshold,
+)
 from smoothsynth.accounting.ledger import Ledger
 from smoothsynth.discovery.bounds import CELLS, STEPS, grid_over, reach
-from smoothsynth.discovery.levels import LevelsMeasurement
+from smoothsynth.discovery.levels import LENGTH, LevelsMeasurement
 from smoothsynth.discovery.search import Search, plan_discovery
 from smoothsynth.pipeline.plan import plan
 from smoothsynth.private import measure
@@ -163,6 +171,70 @@ def test_levels_are_private_by_exact_enumeration(epsilon, delta):
     # The bound is attained up to the rounding of the threshold, so a threshold that is too low would be seen.
     q = math.exp(-epsilon / 2)
     assert worst >= q * min(delta, 1 - q) * 0.99 / math.exp(epsilon / 2) or threshold == 2
+
+
+def gaussian_law(sigma, most):
+    law = np.exp(-(np.arange(-most, most + 1.0) ** 2) / (2.0 * sigma * sigma))
+    return law / law.sum()
+
+
+@pytest.mark.parametrize("multiplier", [0.05, 0.7, 4.0, 40.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+def test_the_gaussian_threshold_keeps_delta_and_a_lower_one_would_not(multiplier, delta):
+    assert Fraction(LENGTH) ** 2 > 2
+    measurement = LevelsMeasurement("x", None, delta, multiplier)
+    most = 60 * math.ceil(measurement.scale)
+    law = gaussian_law(measurement.scale, most)
+
+    def shown(at):
+        return law[most + at - 1 :].sum()
+
+    assert shown(measurement.threshold) <= delta < shown(measurement.threshold - 3)
+
+
+@pytest.mark.parametrize("multiplier", [0.6, 1.5])
+@pytest.mark.parametrize("delta", [1e-4, 0.02])
+def test_gaussian_levels_are_private_by_exact_enumeration(multiplier, delta):
+    """For the worst S, and at every epsilon, P exceeds e^eps P' by no more than delta and what one Gaussian does."""
+    measurement = LevelsMeasurement("x", None, delta, multiplier)
+    tables = [((a, 9 - a), (a - 1, 10 - a)) for a in range(1, 10)] + [((a, 0), (a - 1, 0)) for a in (1, 2, 9)]
+    worst = 0.0
+    for first, second in [*tables, *((b, a) for a, b in tables)]:
+        p, r = (np.multiply.outer(*gaussian_outcomes(counts, measurement)) for counts in (first, second))
+        for epsilon in (0.0, 0.2, 1.0, 3.0):
+            excess = float(np.maximum(p - math.exp(epsilon) * r, 0.0).sum())
+            bound = delta + gaussian_delta(multiplier, max(epsilon, 1e-6))
+            assert excess <= bound * (1 + 1e-9)
+            worst = max(worst, excess / bound)
+    # Discrete noise has 4 more of variance than the continuous one, and a threshold that hides half of all counts.
+    assert worst > 0.2
+    sums = compose([measurement.charge()], delta=0.05)
+    assert gaussian_delta(multiplier, sums.epsilon) + delta <= 0.05
+
+
+def gaussian_outcomes(counts, measurement, most=120):
+    laws = []
+    for count in counts:
+        law = np.zeros(most)
+        if count:
+            noise = gaussian_law(measurement.scale, 2 * most)
+            law[1:] = noise[2 * most + measurement.threshold - count :][: most - 1]
+        law[0] = 1.0 - law[1:].sum()
+        laws.append(law)
+    return laws
+
+
+def test_levels_under_gaussian_noise_cost_nothing_pure():
+    levels, rounds = ss.Category("private"), ss.Number("private", "private")
+    for columns in ({"c": levels}, {"c": levels, "e": levels, "x": rounds}):
+        planned = plan(ss.Schema({**columns, "z": ss.Number(0, 1)}), 10**5, epsilon=1.0, delta=1e-6)
+        found = [charge for charge in planned.charges if charge.delta]
+        assert [charge.epsilon for charge in planned.charges] == [None] * len(planned.charges)
+        assert sum(Fraction(charge.delta) for charge in found) <= Fraction(1e-6) * Fraction(101, 1000)
+        whole = sum(charge.multiplier**-2 for charge in planned.charges)
+        assert sum(charge.multiplier**-2 for charge in found) == pytest.approx(0.1 * whole, rel=1e-6)
+        # 310 and more with Laplace noise beside Gaussian noise.
+        assert max(m.threshold for m in planned.discovery.levels) <= 150
 
 
 def test_a_lower_threshold_would_be_caught():

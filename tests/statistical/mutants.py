@@ -325,6 +325,7 @@ MUTANTS = [
     Mutant("kinds of charges chosen as outcomes come", mixed_charges, adaptive.adaptive_cases, 15_000),
     Mutant("a reader that infers a column's type", inferred_types, odd_cell, 3_000),
     Mutant("every level shown", no_threshold, lambda: found.found_cases()[:1], 4_000),
+    Mutant("every level shown, Gaussian noise", no_threshold, lambda: found.found_cases()[2:3], 4_000),
 ]
 
 

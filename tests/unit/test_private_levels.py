@@ -11,6 +11,7 @@ import pytest
 
 import smoothsynth as ss
 from smoothsynth.accounting.ledger import Ledger, LedgerFile
+from smoothsynth.discovery import search
 from smoothsynth.discovery.levels import LONGEST_LEVEL, MOST_FOUND, LevelsMeasurement, NoisyLevels
 from smoothsynth.pipeline.plan import plan, plan_found
 from smoothsynth.private.measure import measure_levels
@@ -234,6 +235,38 @@ def test_levels_are_read_as_they_were_written():
     assert NoisyLevels.from_dict(json.loads(json.dumps(noisy.as_dict()))) == noisy
 
 
+def test_gaussian_levels_are_read_as_they_were_written():
+    noisy = NoisyLevels(LevelsMeasurement("x", None, 1e-6, 3.0), 500, (("a", 300), ("b", 200)))
+    assert NoisyLevels.from_dict(json.loads(json.dumps(noisy.as_dict()))) == noisy
+    assert ss.Charge.from_dict(noisy.measurement.charge().as_dict()) == noisy.measurement.charge()
+    with pytest.raises(ss.PlanError, match="not both"):
+        NoisyLevels.from_dict({**noisy.as_dict(), "epsilon": 1.0})
+
+
+def test_a_folder_of_an_earlier_version_is_verified(tmp_path, monkeypatch):
+    """Levels had Laplace noise, and all else Gaussian noise."""
+    planned = search._levels
+    monkeypatch.setattr(search, "_levels", lambda *given, **told: planned(*given, **{**told, "gaussian": False}))
+    made = released(cities(), method=ss.methods.Adaptive(noise="gaussian"))
+    monkeypatch.undo()
+    first, *others = made.receipt.charges
+    assert first.epsilon == 1.0
+    assert all(charge.multiplier is not None for charge in others)
+    path = made.write(tmp_path / "out")
+    checked = ss.verify(path)
+    assert checked.passed, str(checked)
+    assert ss.load(path).found == made.found
+
+
+def test_with_pure_noise_for_all_else_levels_have_laplace_noise():
+    schema, pure = ss.Schema({"x": OPEN, "z": ss.Number(0, 1)}), ss.methods.Adaptive(noise="pure")
+    planned = plan(schema, ROWS, epsilon=2.0, delta=1e-6, method=pure)
+    assert {charge.multiplier for charge in planned.charges} == {None}
+    assert planned.discovery.levels[0].epsilon == pytest.approx(0.2)
+    assert planned.cost == ss.Budget(planned.cost.epsilon, 1e-7)
+    assert planned.cost.epsilon <= 2.0
+
+
 def test_a_typing_error_is_refused():
     for column, words in (
         (ss.Category("privat"), 'or "private" to be found'),
@@ -262,7 +295,8 @@ def test_another_accountant_agrees_with_the_sum():
         delta -= event.pop("plus_delta", 0.0)
         accountant.compose(getattr(dp_event, event.pop("event"))(**event))
     assert delta == pytest.approx(9e-7)
-    assert 0.7 < accountant.get_epsilon(delta) <= 1.0 + 1e-3
+    # Nothing is given away: levels count as Gaussian noise, like all else.
+    assert 0.999 < accountant.get_epsilon(delta) <= 1.0 + 1e-3
 
 
 def test_a_ledger_shows_the_delta_of_a_charge(tmp_path):

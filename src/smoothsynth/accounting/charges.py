@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = "Neighbouring tables: same number of rows, one row replaced."
 
-# Discrete Laplace noise on the counts of the values that occur; those below a threshold are not released.
+# Discrete Laplace, or Gaussian, noise on the counts of the values that occur; those below a threshold are not released.
 STABLE = "stable histogram"
+STABLE_GAUSSIAN = "stable gaussian histogram"
 # The places of the largest of some scores, each with Gumbel noise; nothing else of them is released.
 MAXIMA = "noisy maxima"
 PURE_MAXIMA = "pure noisy maxima"
@@ -33,6 +34,7 @@ _NORMS = {
     "discrete laplace": "l1",
     "discrete gaussian": "l2",
     STABLE: "l1",
+    STABLE_GAUSSIAN: "l2",
     MAXIMA: "linf",
     PURE_MAXIMA: "linf",
 }
@@ -52,6 +54,8 @@ _ROUNDING = 1e-13
 EPSILON_RANGE = (1e-6, 1e4)
 _MULTIPLIER_RANGE = (1e-4, 1e10)
 _LEAST_DELTA = 1e-300
+# Beyond 40 deviations a normal number lies with a probability below the least double.
+_NORMAL_RANGE = (1e-3, 40.0)
 # The one piece of advice on delta: at most a hundredth of 1/rows.
 MOST_DELTA = 0.01
 _ZERO = Fraction(0)
@@ -90,6 +94,7 @@ class Charge:
         cube, ball, discrete laplace:  sensitivity / scale <= epsilon
         discrete gaussian:             scale^2 >= (multiplier sensitivity)^2 + 4
         stable histogram:              sensitivity / scale <= epsilon,  and `delta` for a value that occurs once
+        stable gaussian histogram:     as discrete gaussian,  and `delta` for a value that occurs once
         noisy maxima:                  scale^2 >= pi/2 coordinates (multiplier sensitivity)^2
         pure noisy maxima:             scale epsilon >= 2 coordinates sensitivity
     """
@@ -110,7 +115,7 @@ class Charge:
             raise BudgetError(f"A charge must be one of: {known}; found {self.mechanism} in {self.norm}.")
         if type(self.coordinates) is not int or self.coordinates < 1:
             raise BudgetError("A charge must say how many sums it releases: a whole number, at least 1.")
-        gaussian = self.mechanism in ("discrete gaussian", MAXIMA)
+        gaussian = self.mechanism in ("discrete gaussian", MAXIMA, STABLE_GAUSSIAN)
         if (self.epsilon is None) is not gaussian or (self.multiplier is None) is gaussian:
             raise BudgetError(
                 "Gaussian noise and noisy maxima must state a multiplier, other noise an epsilon; never both."
@@ -118,7 +123,7 @@ class Charge:
         for name in ("sensitivity", "scale", "multiplier" if gaussian else "epsilon"):
             object.__setattr__(self, name, _positive(getattr(self, name), name, error=BudgetError))
         object.__setattr__(self, "delta", _finite(self.delta, "delta", error=BudgetError))
-        if (self.mechanism == STABLE) is not (self.delta > 0) or not 0 <= self.delta < 1:
+        if (self.mechanism in (STABLE, STABLE_GAUSSIAN)) is not (self.delta > 0) or not 0 <= self.delta < 1:
             raise BudgetError("A histogram of values that occur must state a delta between 0 and 1; others have none.")
         if not self._noise_suffices():
             raise BudgetError("The scale of a charge must cover what it claims to spend; it is too small.")
@@ -180,13 +185,17 @@ class Charge:
         )
 
     def _stable_sentence(self) -> str:
-        threshold = stable_threshold(self.scale, self.delta)
+        threshold = stable_threshold(self.scale, self.delta, gaussian=self.epsilon is None)
+        length, cost = (
+            ("in Euclidean length", f"counts as Gaussian noise of {self.multiplier:.12g} times that length")
+            if self.epsilon is None
+            else ("in all", f"costs epsilon = {self.epsilon:.12g}")
+        )
         return (
             f"{self.purpose}: values that occur, at most {self.coordinates}, with their counts in {self.mechanism} noise of "
             f"scale {self.scale:.12g}, if the noisy count is at least {threshold:,}. When a row is "
-            f"replaced, the counts move by at most {self.sensitivity:.12g} in all, and a value that only this row has is "
-            f"shown with a probability of at most {self.delta:.6g}; this costs epsilon = {self.epsilon:.12g} with "
-            f"delta = {self.delta:.6g}. {NEIGHBOURS}"
+            f"replaced, the counts move by at most {self.sensitivity:.12g} {length}, and a value that only this row has is "
+            f"shown with a probability of at most {self.delta:.6g}; this {cost} with delta = {self.delta:.6g}. {NEIGHBOURS}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -238,11 +247,15 @@ def pure_maxima_scale(sensitivity: float, epsilon: float, *, count: int) -> floa
     return rounded_above(2 * count * _exact(sensitivity, "sensitivity") / Fraction(Budget(epsilon).epsilon))
 
 
-def stable_threshold(scale: float, delta: float) -> int:
+def stable_threshold(scale: float, delta: float, *, gaussian: bool = False) -> int:
     """Give a T with  P(1 + Z >= T) = q^(T-1) / (1 + q) <= delta,  Z discrete Laplace, q = e^(-1/scale).
 
     It is the least one up to rounding, which is upwards. The proof needs  delta <= 1 - q  too: docs/proofs/private-schema.md.
+    With a discrete Gaussian Z of deviation `scale`,  P(1 + Z >= T) <= 1 - Phi((T - 2) / scale) <= delta.
     """
+    if gaussian:
+        far = _smallest(lambda z: 0.5 * math.erfc(z / math.sqrt(2)) * (1 + _MARGIN) <= delta, *_NORMAL_RANGE)
+        return 2 + math.ceil(scale * far * (1.0 + _MARGIN))
     rare = min(delta, -math.expm1(-1.0 / scale))
     needed = scale * (-math.log(rare) - math.log1p(math.exp(-1.0 / scale)))
     return 1 + max(1, math.ceil(needed * (1.0 + _MARGIN) + _MARGIN))

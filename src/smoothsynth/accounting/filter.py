@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.accounting.charges import (
@@ -58,13 +59,7 @@ class PrivacyFilter:
         So as many equal releases fit as could be planned together. The pure part is at least `pure_epsilon`. BudgetError
         if what is planned does not fit.
         """
-        used, wanted = Usage.of(before), Usage.of(planned)
-        needed, proportional = used + wanted, used + wanted * _most_times(total, used, wanted)
-        for part in (proportional, needed):
-            epsilon = max(part.epsilon, Fraction(pure_epsilon))
-            if (parts := _parts(total, epsilon, part.delta, needed.mu_squared)) is not None:
-                return parts
-        raise BudgetError(_TOO_MUCH)
+        return _divided(total, tuple(before), tuple(planned), pure_epsilon)
 
     def raised(self, total: Budget) -> PrivacyFilter:
         """Return the parts of a larger total: all that was added is for Gaussian noise."""
@@ -106,6 +101,20 @@ class PrivacyFilter:
     def from_dict(cls, fields: Mapping[str, Any]) -> PrivacyFilter:
         """Read what `as_dict` wrote."""
         return cls(*(float(fields[name]) for name in cls.__slots__))
+
+
+# The audit divides the same budget thousands of times, and what has a delta takes a while.
+@lru_cache(maxsize=16)
+def _divided(
+    total: Budget, before: tuple[Charge, ...], planned: tuple[Charge, ...], pure_epsilon: float
+) -> PrivacyFilter:
+    used, wanted = Usage.of(before), Usage.of(planned)
+    needed, proportional = used + wanted, used + wanted * _most_times(total, used, wanted)
+    for part in (proportional, needed):
+        epsilon = max(part.epsilon, Fraction(pure_epsilon))
+        if (parts := _parts(total, epsilon, part.delta, needed.mu_squared)) is not None:
+            return parts
+    raise BudgetError(_TOO_MUCH)
 
 
 def admitted(

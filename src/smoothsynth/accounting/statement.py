@@ -237,14 +237,14 @@ def accounting_events(charges: Iterable[Charge]) -> list[dict[str, Any]]:
     the sum; the sensitivity in a charge is already that of replacing rows. A discrete Laplace of sensitivity 1
     and parameter epsilon has the losses -epsilon and epsilon only: it is randomised response, which dominates
     every mechanism that is epsilon-private, so it stands for the cube, the ball and Laplace noise on many sums too
-    (Kairouz, Oh and Viswanath 2015). A charge with a delta of its own is an epsilon-private one but for that probability:
+    (Kairouz, Oh and Viswanath 2015). A charge with a delta of its own is an event of its kind but for that probability:
     `plus_delta` is no argument, and has to be added to the delta of all others (docs/proofs/private-schema.md, section 5).
     """
     return [_event(charge) for charge in charges]
 
 
 def _event(charge: Charge) -> dict[str, Any]:
+    event: dict[str, Any] = {"event": "DiscreteLaplaceDpEvent", "noise_parameter": charge.epsilon, "sensitivity": 1}
     if charge.multiplier is not None:
-        return {"event": "GaussianDpEvent", "noise_multiplier": charge.multiplier}
-    pure = {"event": "DiscreteLaplaceDpEvent", "noise_parameter": charge.epsilon, "sensitivity": 1}
-    return {**pure, "plus_delta": charge.delta} if charge.delta else pure
+        event = {"event": "GaussianDpEvent", "noise_multiplier": charge.multiplier}
+    return {**event, "plus_delta": charge.delta} if charge.delta else event

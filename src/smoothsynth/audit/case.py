@@ -326,6 +326,6 @@ def claim_of(charges: Sequence[Charge], *, delta: float) -> Claim:
         return Claim(0.0)
     total = compose(charges, delta=delta)
     multipliers = [c.multiplier for c in charges if c.multiplier is not None]
-    if len(multipliers) < len(charges):
+    if len(multipliers) < len(charges) or any(c.delta for c in charges):
         return Claim(total.epsilon, total.delta)
     return Claim(total.epsilon, total.delta, 1.0 / math.sqrt(math.fsum(m**-2 for m in multipliers)))

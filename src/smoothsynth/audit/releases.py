@@ -269,15 +269,19 @@ def found_cases() -> list[Case]:
     return [
         levels_case(["rare", "often", "often", "often"], ["often"] * 4),
         levels_case(["one", "two", "two"], ["one", "one", "two"]),
+        levels_case(["rare", "often", "often", "often"], ["often"] * 4, gaussian=True),
         bounds_case([1.5, 300.0, 300.0], [-7e9, 300.0, 300.0], share=0.1),
     ]
 
 
-def levels_case(first: Sequence[str], second: Sequence[str], *, share: float = 1.0) -> Case:
+def levels_case(first: Sequence[str], second: Sequence[str], *, gaussian: bool = False, share: float = 1.0) -> Case:
     """Show the frequent values of two neighbouring columns; what is not shown counts 0."""
     import pyarrow as pa
 
     measurement = LevelsMeasurement("x", SEARCH_EPSILON, LEVELS_DELTA)
+    if gaussian:
+        multiplier = gaussian_multiplier(SEARCH_EPSILON, LEVELS_DELTA / 2.0)
+        measurement = LevelsMeasurement("x", None, LEVELS_DELTA / 2.0, multiplier)
     schema, budget = Schema({"x": Category("private")}), Budget(SEARCH_EPSILON, LEVELS_DELTA)
     opened = tuple(open_table(pa.table({"x": list(values)}), schema) for values in (first, second))
     texts = sorted({*first, *second})
@@ -292,7 +296,8 @@ def levels_case(first: Sequence[str], second: Sequence[str], *, share: float = 1
 
     claim = claim_of([measurement.charge()], delta=LEVELS_DELTA)
     words = f"{', '.join(first)} / {', '.join(second)}"
-    return Case("levels of a category", words, claim, None, draw, share)
+    name = "levels of a category" + (", Gaussian noise" if gaussian else "")
+    return Case(name, words, claim, None, draw, share)
 
 
 def bounds_case(first: Sequence[float], second: Sequence[float], *, share: float = 1.0) -> Case:

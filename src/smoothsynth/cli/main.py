@@ -106,7 +106,7 @@ BoundsShareOption = Annotated[
     float, typer.Option(help="The share of the budget that finds bounds which the schema calls private.")
 ]
 LevelsShareOption = Annotated[
-    float, typer.Option(help="The share of epsilon that finds levels which the schema calls private.")
+    float, typer.Option(help="The share of the budget that finds levels which the schema calls private.")
 ]
 CodesShareOption = Annotated[
     float, typer.Option(help="The share of the budget that finds codes which the schema calls private.")

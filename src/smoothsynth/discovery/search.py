@@ -267,7 +267,7 @@ class Discovery:
                 "bound may be clipped."
             )
         said += [
-            f"Private levels of {m.column!r}, for {self.levels_share / len(self.levels):.2g} of epsilon: values in about "
+            f"Private levels of {m.column!r}, for {self.levels_share / len(self.levels):.2g} of the budget: values in about "
             f"{m.threshold:,} rows or more; all others count at `other`."
             for m in self.levels
         ]
@@ -308,12 +308,13 @@ def plan_discovery(
 ) -> Discovery | None:
     """Plan how private facts are found, with Gaussian or with Laplace noise; None if there are none.
 
-    Shares are those of epsilon for levels and under Laplace noise, and those of 1/multiplier^2 under Gaussian noise.
+    Shares are those of epsilon under Laplace noise, and those of 1/multiplier^2 under Gaussian noise.
     """
     bounds, categories, coded = (tuple(found(schema)) for found in (open_bounds, open_levels, open_codes))
     if not bounds and not categories and not coded:
         return None
-    levels, rest = _levels(categories, budget, share=levels_share, rows_per_person=max(rows_per_person, averaged))
+    together = max(rows_per_person, averaged)
+    levels, rest = _levels(categories, budget, share=levels_share, rows_per_person=together, gaussian=gaussian)
     shares = {"bounds_share": bounds_share} if bounds else {}
     shares |= {"codes_share": codes_share} if coded else {}
     costs, rest = _divided(rest, shares, gaussian=gaussian)
@@ -343,7 +344,7 @@ def _divided(budget: Budget, shares: Mapping[str, float], *, gaussian: bool) -> 
 
 
 def _levels(
-    names: tuple[str, ...], budget: Budget, *, share: float, rows_per_person: int
+    names: tuple[str, ...], budget: Budget, *, share: float, rows_per_person: int, gaussian: bool
 ) -> tuple[tuple[LevelsMeasurement, ...], Budget]:
     if not names:
         return (), budget
@@ -358,9 +359,15 @@ def _levels(
             f"Private levels (column {names[0]!r}) protect single rows, and rows_per_person is {rows_per_person}. Declare "
             "the levels; or name each person's id in the schema, with rows_per_person=1."
         )
-    *epsilons, left = split_epsilon(budget.epsilon, [*[share / len(names)] * len(names), 1.0 - share])
+    shares = [*[share / len(names)] * len(names), 1.0 - share]
     own, rest = split_delta(budget.delta, LEVELS_DELTA)
-    made = [LevelsMeasurement(name, epsilon, own / len(names)) for name, epsilon in zip(names, epsilons, strict=True)]
+    each = own / len(names)
+    if gaussian:
+        *multipliers, left = split_multiplier(gaussian_multiplier(budget.epsilon, rest), shares)
+        made = [LevelsMeasurement(name, None, each, m) for name, m in zip(names, multipliers, strict=True)]
+        return tuple(made), Budget(gaussian_epsilon(left, rest), rest)
+    *epsilons, left = split_epsilon(budget.epsilon, shares)
+    made = [LevelsMeasurement(name, epsilon, each) for name, epsilon in zip(names, epsilons, strict=True)]
     return tuple(made), Budget(left, rest)
 
 

@@ -59,6 +59,8 @@ class SubspaceMeasurement:
     epsilon: float | None = None
     multiplier: float | None = None
     rows_per_person: int = 1
+    # Whether it states the larger bound of earlier releases, with which these are still read and verified.
+    loose: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.rank <= self.dimensions:
@@ -69,16 +71,21 @@ class SubspaceMeasurement:
             raise PlanError("Subspace iteration takes an epsilon (Laplace) or a multiplier (Gaussian), not both.")
 
     @property
+    def row_moves(self) -> int:
+        """The most that one row moves n times the covariance, in the Frobenius norm: 4d, whatever the rank."""
+        return 4 * self.dimensions
+
+    @property
     def sensitivity(self) -> int:
         """Bound how far one person moves floor(n 2^16 A X), in L2 (Gaussian) or L1 (Laplace), rounded up.
 
-        |A - A'| is ((n-1)/n^2) |uu' - vv'| with |u|^2, |v|^2 <= 4d, so  n |(A - A') X|_F <= 4 d min(sqrt k, sqrt 2);
-        L1 is at most sqrt(dk) times that. Directions on the lattice are orthonormal up to sqrt(dk)/S; each
-        floor adds less than 1.
+        n |(A - A') X|_F  is at most `row_moves`, and L1 sqrt(dk) times that. Directions on the lattice are orthonormal up to
+        sqrt(dk)/S; each floor adds less than 1.
         """
         d, k = self.dimensions, self.rank
         stretch = 1.0 + math.sqrt(d * k) / LATTICE
-        moved = 4.0 * d * min(math.sqrt(k), math.sqrt(2.0)) * stretch * FULL_WEIGHT * self.rows_per_person
+        moved = float(self.row_moves) * stretch * FULL_WEIGHT * self.rows_per_person
+        moved *= min(math.sqrt(k), math.sqrt(2.0)) if self.loose else 1.0
         l2 = moved + math.sqrt(d * k)
         l1 = moved * math.sqrt(d * k) + d * k
         return math.ceil((l1 if self.multiplier is None else l2) * (1.0 + 1e-9))
@@ -134,6 +141,7 @@ class NoisySubspace:
             "epsilon": m.epsilon,
             "multiplier": m.multiplier,
             "rows_per_person": m.rows_per_person,
+            **({} if m.loose else {"row_moves": m.row_moves}),
             "rows": self.rows,
             "start": self.start.tolist(),
             "products": [list(p) for p in self.products],
@@ -149,7 +157,12 @@ class NoisySubspace:
             epsilon=facts["epsilon"],
             multiplier=facts["multiplier"],
             rows_per_person=int(facts["rows_per_person"]),
+            loose="row_moves" not in facts,
         )
+        if facts.get("row_moves", measurement.row_moves) != measurement.row_moves:
+            raise PlanError(
+                f"One row moves the covariance of {measurement.dimensions} columns by {measurement.row_moves}."
+            )
         products = tuple(tuple(int(z) for z in p) for p in facts["products"])
         size = measurement.dimensions * measurement.rank
         if len(products) != measurement.iterations or any(len(p) != size for p in products):

@@ -164,8 +164,9 @@ _LEVELS = {**_NOISE, "mechanism": str, "tables": [[int]], "integers": [int], "ex
            "view": {"knots": [[int]], "radius": None, "pooled": bool, "histograms": [[int]]}}  # fmt: skip
 MOMENTS = (_FEATURES, _TABLES, _LEVELS)
 CHOICE = ({"count": int, "multiplier": _MAYBE, "epsilon": _MAYBE}, None)
+_COUNTS = {"column": str, "delta": float, "rows": int, "counts": [[(str, int)]]}
 FOUND = {"asked": dict, "rounds": [MOMENTS],
-         "levels": [{"column": str, "epsilon": float, "delta": float, "rows": int, "counts": [[(str, int)]]}]}  # fmt: skip
+         "levels": [({**_COUNTS, "epsilon": float}, {**_COUNTS, "multiplier": float})]}  # fmt: skip
 SUBSPACE = {**_NOISE, "dimensions": int, "rank": int, "iterations": int, "start": [[float]], "products": [[int]]}
 
 

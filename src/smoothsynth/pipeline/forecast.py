@@ -295,8 +295,10 @@ def cost_of(charge: Charge, plan: Plan) -> str:
     """
     if charge.multiplier is not None:
         whole = math.fsum(one.multiplier**-2.0 for one in plan.charges if one.multiplier is not None)
-        return f"{100.0 * charge.multiplier**-2.0 / whole:.1f} %"
-    return f"epsilon {charge.epsilon:g}" + (f", delta {charge.delta:g}" if charge.delta else "")
+        cost = f"{100.0 * charge.multiplier**-2.0 / whole:.1f} %"
+    else:
+        cost = f"epsilon {charge.epsilon:g}"
+    return cost + (f", delta {charge.delta:g}" if charge.delta else "")
 
 
 def _even_points(count: int, dimensions: int) -> NDArray[np.float64]:

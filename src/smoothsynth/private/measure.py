@@ -156,8 +156,7 @@ def measure_levels(
 
 
 def _frequent(sealed: SealedCounts, measurement: LevelsMeasurement) -> tuple[tuple[str, int], ...]:
-    sensitivity, epsilon = measurement.sensitivity, measurement.epsilon
-    drawn = noise.add_laplace_noise([0] * sealed.values, sensitivity=sensitivity, epsilon=epsilon)
+    drawn = _draw_noise(sealed.values, measurement)
     pairs = zip(sealed.unseal().items(), drawn, strict=True)
     shown = [(text, exact + z) for (text, exact), z in pairs if exact + z >= measurement.threshold]
     return tuple(sorted(sorted(shown, key=lambda one: (-one[1], one[0]))[:MOST_FOUND]))
@@ -176,7 +175,7 @@ def _exact_product(sums: Sequence[int], directions: NDArray[np.int64], rows: int
     return [int(entry) // (rows * unit) for entry in product.ravel()]
 
 
-def _draw_noise(count: int, measurement: Measurement | SubspaceMeasurement) -> list[int]:
+def _draw_noise(count: int, measurement: Measurement | SubspaceMeasurement | LevelsMeasurement) -> list[int]:
     """Draw the noise of a measurement apart from its sums: noise does not depend on what it is added to."""
     charge, zeros = measurement.charge(), [0] * count
     sensitivity = measurement.sensitivity

@@ -40,6 +40,7 @@ _NOISE = {
     "discrete gaussian": "discrete Gaussian noise",
     "pure noisy maxima": "the largest of scores with Gumbel noise: which they are, not how large",
     "noisy maxima": "the largest of scores with Gumbel noise: which they are, not how large",
+    "stable gaussian histogram": "discrete Gaussian noise on counts, rare values left out",
     "stable histogram": "two-sided geometric (discrete Laplace) noise on counts, rare values left out",
 }
 
@@ -92,7 +93,7 @@ def _shares(charges: Sequence[Charge], epsilon: float) -> list[float]:
 def _cost(charge: Charge) -> str:
     if charge.epsilon is not None:
         return f"ε = {charge.epsilon:.4g}" + (f", δ = {charge.delta:.2g}" if charge.delta else "")
-    return f"1/{charge.multiplier:.4g}²"
+    return f"1/{charge.multiplier:.4g}²" + (f", δ = {charge.delta:.2g}" if charge.delta else "")
 
 
 def _noise_of_moments(release: Release) -> list[str]:

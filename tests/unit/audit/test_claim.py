@@ -3,7 +3,7 @@ import math
 import pytest
 from scipy.stats import norm
 
-from smoothsynth.accounting.charges import gaussian_delta, gaussian_epsilon, gaussian_multiplier
+from smoothsynth.accounting.charges import Charge, gaussian_delta, gaussian_epsilon, gaussian_multiplier
 from smoothsynth.audit.case import Claim, claim_of
 from smoothsynth.queries.measurement import charge_for
 
@@ -42,6 +42,9 @@ def test_a_gaussian_that_keeps_its_claim_never_shows_more():
 
 def test_charges_claim_what_the_ledger_adds_up():
     assert claim_of([], delta=1e-6) == Claim(0.0)
+    # With a delta of its own it is no Gaussian noise at the other end of the curve.
+    levels = Charge("levels", "stable gaussian histogram", "l2", 1.0, 4.0, 1, None, 3.0, 1e-7)
+    assert claim_of([levels], delta=1e-6).multiplier is None
     assert claim_of([charge(0.5), charge(1.0)], delta=0.0) == Claim(1.5)
     both = claim_of([charge(0.5), charge(multiplier=3.0)], delta=1e-6)
     assert both.multiplier is None

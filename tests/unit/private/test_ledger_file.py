@@ -486,8 +486,14 @@ def test_a_ledger_of_format_1_is_read_and_becomes_one_of_format_2_when_written(l
     connection.close()
 
 
-def test_as_many_equal_releases_with_levels_fit_as_could_be_planned_together(path):
-    levels = ss.Charge("levels", "stable histogram", "l1", 2.0, 20.0, 1, 0.1, None, 1e-8)
+LEVELS = {
+    "laplace": ss.Charge("levels", "stable histogram", "l1", 2.0, 20.0, 1, 0.1, None, 1e-8),
+    "gaussian": ss.Charge("levels", "stable gaussian histogram", "l2", 1.5, 31.0, 1, None, 20.0, 1e-8),
+}
+
+
+@pytest.mark.parametrize("levels", LEVELS.values(), ids=LEVELS)
+def test_as_many_equal_releases_with_levels_fit_as_could_be_planned_together(path, levels):
     one = [levels, gaussian(gaussian_multiplier(0.9, 9e-7))]
     file = LedgerFile.create(path, ss.Budget(3.0, 1e-6))
     most = next(k for k in range(1, 50) if compose(one * (k + 1), delta=1e-6).epsilon > 3.0)
@@ -496,6 +502,21 @@ def test_as_many_equal_releases_with_levels_fit_as_could_be_planned_together(pat
         file.charge_together(one)
     with pytest.raises(ss.BudgetError):
         file.charge_together(one)
+
+
+def test_gaussian_levels_use_both_their_delta_and_gaussian_noise():
+    levels = LEVELS["gaussian"]
+    ledger = Ledger(ss.Budget(1.0, 1e-6), planned=[levels, gaussian(gaussian_multiplier(0.9, 9e-7))])
+    parts = PrivacyFilter.divide(ledger.budget, (), [levels, gaussian(gaussian_multiplier(0.9, 9e-7))])
+    assert parts.epsilon == 0.0
+    assert 1e-8 <= parts.delta < 1e-6
+    assert parts.use([levels]) == Usage(0, Fraction(1e-8), Fraction(1, 400))
+    while True:
+        try:
+            ledger.charge(levels)
+        except ss.BudgetError:
+            break
+    assert Fraction(parts.delta) - Fraction(1e-8) < sum(Fraction(c.delta) for c in ledger.charges) <= parts.delta
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=8), st.lists(st.floats(0.01, 1.0), min_size=2, max_size=8))
