@@ -122,7 +122,7 @@ def gaussian_rounds(
     if "ranks" in shares:
         degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
         # B soft counts are B - 1 cosines.
-        counts = degrees + 1 if not weighed and shape.dimensions <= MOST_COUNTED else None
+        counts = degrees + 1 if not weighed and values <= MOST_COUNTED else None
         ranks = shape.moments(degrees) if counts is None else shape.soft_counts(counts)
         indicator = RANK_INDICATOR_WEIGHT if counts is None else COUNTED_INDICATOR_WEIGHT
         own = falling(ranks[: values * degrees]) if counts is None else [1.0] * (values * counts)
