@@ -4,6 +4,8 @@ import datetime as dt
 import json
 import os
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -91,6 +93,29 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(rows, dask_client
     assert DaskEngine(dask_client).sums(table, FEATURES).unseal() == exact(rows)
     with open(mark) as file:
         assert int(file.read()) != os.getpid()
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_files_changes_nothing(dask_client, tmp_path):
+    """One is killed while it reads its piece: what it had summed is summed again by another."""
+    rng, features = np.random.default_rng(2), total_degree(5, 3)
+    schema = ss.Schema({name: ss.Number(-4, 4) for name in "abc"})
+    for i in range(4):
+        cells = {name: rng.normal(size=100_000) for name in "abc"}
+        pq.write_table(pa.table(cells), tmp_path / f"{i}.parquet", row_group_size=25_000)
+    table, pids, killed = open_table(tmp_path, schema), dask_client.run(os.getpid), []
+
+    def kill():
+        deadline = time.monotonic() + 20
+        while not killed and time.monotonic() < deadline:
+            killed.extend(pids[worker] for worker, keys in dask_client.processing().items() if keys)
+        os.kill(killed[0], signal.SIGKILL)
+
+    with ThreadPoolExecutor(1) as pool:
+        fatal = pool.submit(kill)
+        found = DaskEngine(dask_client).sums(table, features).unseal()
+        fatal.result()
+    assert found == LocalEngine().sums(table, features).unseal()
+    assert killed[0] not in dask_client.run(os.getpid).values()
 
 
 def test_a_release_through_all_rounds(rows, dask_client, tmp_path):

@@ -20,7 +20,7 @@ warnings.simplefilter("ignore")
 import pyarrow as pa, pyarrow.parquet as pq
 import smoothsynth as ss
 from pyspark.sql import SparkSession
-from smoothsynth.private.engines import spark_watch
+from smoothsynth.private.engines import spark_jobs
 from smoothsynth.accounting.ledger import LedgerFile
 
 folder = sys.argv[1]
@@ -42,7 +42,7 @@ def session(master, **settings):
     return builder.getOrCreate()
 
 # Workers that are too small for an executor: the cluster is there, and nobody works.
-spark_watch.PATIENCE = 2.0
+spark_jobs.PATIENCE = 2.0
 starved = session("local-cluster[1,1,1024]", **{"executor.memory": "512m", "executor.cores": "2", "cores.max": "2"})
 attempt("starved", folder + "/rows.parquet", engine="spark")
 starved.stop()

@@ -1,6 +1,7 @@
 """Partial sums, and pieces of files, which every cluster engine ships."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsynth.errors import DataError
+from smoothsynth.private.engines.kernel import Kernel
 from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.partial import Partial, Work, cut, sealed, total
 from smoothsynth.private.table import open_table
-from smoothsynth.queries.bases import total_degree
+from smoothsynth.queries.bases import term_feature, total_degree
+from smoothsynth.queries.families import RankHistogram
+from smoothsynth.queries.soft_tables import SoftTables, TableColumn
+from smoothsynth.queries.transformation import Transformation, knot_places
 from smoothsynth.schema import Number, Schema
 
 SCHEMA = Schema({"a": Number(0, 1), "b": Number(0, 1)})
@@ -62,6 +67,41 @@ def test_pieces_hold_every_row_once(count, sizes, group, tmp_path):
     assert sealed(table, features, whole).unseal() == LocalEngine().sums(table, features).unseal()
     # Nobody has much more than a fair share, as far as row groups can be shared out.
     assert max(part.rows for part in parts) <= table.rows / count + 3 * group
+
+
+BENT = np.tile(np.tanh(2 * knot_places()), (2, 1))
+TABLES, RANKS = SoftTables((TableColumn(0, 5), TableColumn(1, 3, (0,))), 2), RankHistogram(7)
+BENT_WORK = {
+    "tables": (TABLES.cells(((0, 1),)), Transformation.from_values(BENT, TABLES)),
+    "ranks": ([term_feature((c, j)) for c in (0, 1) for j in range(1, 8)], Transformation.from_values(BENT, RANKS)),
+}
+
+
+@pytest.mark.parametrize("kind", BENT_WORK)
+def test_many_small_parts_share_one_kernel_and_what_it_knows(kind, tmp_path, monkeypatch):
+    """A cluster sends the work once for each part: what is public of it is made ready once for all of them."""
+    made, of = [], Kernel.__init__
+    monkeypatch.setattr(Kernel, "__init__", lambda self, *given, **named: made.append(1) or of(self, *given, **named))
+    features, transformation = BENT_WORK[kind]
+    table = table_of(tmp_path, [90_000], 10_000)
+    work = Work.checked(table, features, transformation)
+    parts = [pickle.loads(pickle.dumps(work)).over_piece(piece) for piece in cut(table._source, 9)]
+    assert len(made) <= 2
+    whole = total(parts, work.nothing)
+    # Fewer rows than a part would need to know all lattice values.
+    alone = [Kernel(SCHEMA, features, transformation).start() for _ in parts]
+    for sums, piece in zip(alone, cut(table._source, 9), strict=True):
+        for batch in piece.batches(4096):
+            sums.add(batch)
+    assert whole.totals == tuple(map(sum, zip(*(sums.totals() for sums in alone), strict=True)))
+
+
+def test_other_work_has_another_kernel(tmp_path):
+    table = table_of(tmp_path, [10], 10)
+    one, other = (Work.checked(table, total_degree(degree, 2), None) for degree in (1, 2))
+    piece = cut(table._source, 1)[0]
+    lengths = [len(work.over_piece(piece).totals) for work in (one, other, one)]
+    assert lengths == [2, 5, 2]
 
 
 def test_a_part_that_fails_answers_in_words(tmp_path):

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 # Rows that are scaled at once, columns whose sums are, and columns whose counts take at most 64 megabytes.
 _PIECE, _GROUP, _MOST_COLUMNS = 2**13, 32, 128
-COUNTS_OF_A_COLUMN = 4 * (2 * LATTICE + 1)
+# Its counts, and to which soft counts the lattice values add.
+COUNTS_OF_A_COLUMN = 12 * (2 * LATTICE + 1)
 COUNTS_AT_THE_END = 3 * _GROUP * 8 * (2 * LATTICE + 1)
 
 
@@ -54,15 +55,36 @@ def only_counts(features: Iterable[Feature], transformation: Transformation | No
     )
 
 
+class HatSplits:
+    """To which soft counts the lattice values of each column add, for all threads that sum them. Public."""
+
+    def __init__(self, transformation: Transformation | None) -> None:
+        self.transformation = transformation
+        self._known: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}
+
+    def of(self, coordinate: int, counts: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the first count of each lattice value, from 0, and what it adds to the next one, in units of S."""
+        if coordinate not in self._known:
+            first, beyond = split(_seen(self.transformation, coordinate).astype(np.int64), counts)
+            self._known[coordinate] = first.astype(np.int32), beyond.astype(np.float32)
+        return self._known[coordinate]
+
+
+def _seen(transformation: Transformation | None, coordinate: int) -> NDArray[np.float64]:
+    """Return as what each lattice value is seen."""
+    seen = np.arange(-LATTICE, LATTICE + 1, dtype=np.float64)[None]
+    if transformation is not None:
+        BlockTransformation(transformation, [coordinate], seen.shape[1]).at(seen, seen)
+    return seen[0]
+
+
 class Counts:
     """How often each lattice value of each column occurred in the rows added so far. One thread only."""
 
-    __slots__ = ("_coordinates", "_counts", "_pieces", "_places", "_view")
+    __slots__ = ("_coordinates", "_counts", "_pieces", "_places", "_splits", "_view")
 
-    def __init__(
-        self, coordinates: Sequence[int], scales: Sequence[AnyScale], transformation: Transformation | None
-    ) -> None:
-        self._coordinates, self._view = tuple(coordinates), transformation
+    def __init__(self, coordinates: Sequence[int], scales: Sequence[AnyScale], splits: HatSplits) -> None:
+        self._coordinates, self._splits, self._view = tuple(coordinates), splits, splits.transformation
         # At most 2^30 rows.
         self._counts = np.zeros((len(scales), 2 * LATTICE + 1), dtype=np.uint32)
         room = aligned(1, 1, _PIECE)
@@ -97,12 +119,14 @@ class Counts:
         wanted = set(terms)
         degrees = {term[0][1] for term in wanted}
         basis = Chebyshev() if self._view is None else self._view.family.basis
-        counts = basis.cells if isinstance(basis, HatBasis) else None
-        found: dict[Term, int] = {}
+        if isinstance(basis, HatBasis):
+            found = dict(self._by_count(basis.cells))
+            return {term: found[term] for term in wanted}
+        found = {}
         for start in range(0, len(self._coordinates), _GROUP):
             coordinates = self._coordinates[start : start + _GROUP]
             often = self._often(start, coordinates)
-            for number, totals in _by_degree(often, degrees) if counts is None else _by_count(often, counts):
+            for number, totals in _by_degree(often, degrees):
                 found.update({((c, number),): int(t) for c, t in zip(coordinates, totals, strict=True)})
         return {term: found[term] for term in wanted}
 
@@ -111,25 +135,25 @@ class Counts:
         counts = self._counts[start : start + len(coordinates)]
         if self._view is None:
             return counts.astype(np.float64)
-        often, seen = np.empty(counts.shape), np.empty((1, counts.shape[1]))
+        often = np.empty(counts.shape)
         for coordinate, column, out in zip(coordinates, counts, often, strict=True):
-            seen[0] = np.arange(-LATTICE, LATTICE + 1)
-            BlockTransformation(self._view, [coordinate], seen.shape[1]).at(seen, seen)
-            places = (seen[0] + LATTICE).astype(np.intp)
+            places = (_seen(self._view, coordinate) + LATTICE).astype(np.intp)
             out[:] = np.bincount(places, weights=column, minlength=len(out))
         return often
 
-
-def _by_count(often: NDArray[np.float64], counts: int) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield the sums of the first, second, ... soft count, in units of S: below 2^30 rows times 2^16, exact in doubles."""
-    first, beyond = split(np.arange(-LATTICE, LATTICE + 1), counts)
-    totals = np.stack(
-        [
-            np.bincount(first, line * (LATTICE - beyond), counts) + np.bincount(first + 1, line * beyond, counts)
-            for line in often
-        ]
-    )
-    yield from enumerate(totals.T, start=1)
+    def _by_count(self, cells: int) -> Iterator[tuple[Term, int]]:
+        """Yield the sums of the soft counts, in units of S: below 2^30 rows times 2^16, exact in doubles."""
+        # Where memory is given back at once, as on workers of Dask, arrays that are made anew take longer than all else.
+        first, weights = np.empty(2 * LATTICE + 1, dtype=np.intp), np.empty(2 * LATTICE + 1)
+        for coordinate, often in zip(self._coordinates, self._counts, strict=True):
+            firsts, beyond = self._splits.of(coordinate, cells)
+            np.copyto(first, firsts)
+            np.copyto(weights, often)
+            totals = LATTICE * np.bincount(first, weights, cells)
+            over = np.bincount(first, np.multiply(weights, beyond, out=weights), cells)
+            # Nothing is beyond the last.
+            totals += np.roll(over, 1) - over
+            yield from ((((coordinate, number),), int(total)) for number, total in enumerate(totals, start=1))
 
 
 def _by_degree(often: NDArray[np.float64], degrees: set[int]) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -37,13 +37,14 @@ from smoothsynth.private.engines.histogram import (
     COUNTS_AT_THE_END,
     COUNTS_OF_A_COLUMN,
     Counts,
+    HatSplits,
     LevelSums,
     Tallies,
     only_counts,
     only_levels,
 )
 from smoothsynth.private.engines.products import recipe
-from smoothsynth.private.engines.tables import TableSums
+from smoothsynth.private.engines.tables import CellSplits, TableSums
 from smoothsynth.private.persons import PersonSums
 from smoothsynth.private.sources.cells import read_cells
 from smoothsynth.queries.bases import LATTICE, HatBasis
@@ -87,6 +88,7 @@ class Kernel:
     ) -> None:
         self.features = features if isinstance(features, Cells) else tuple(features)
         self.schema, self.transformation, self.averaged = schema, transformation, averaged
+        self._splits: CellSplits | None = None
         if isinstance(features, Cells):
             counted = self._tables()
             self.names = list(counted.names)
@@ -105,6 +107,7 @@ class Kernel:
         self.names = [name for name, _ in self.owners]
         self.columns = {name: schema.columns[name] for name in self.names}
         self.scales = [scale_of(schema.columns[name], place) for name, place in self.owners]
+        self.hats = HatSplits(transformation)
         self.counted = only_counts(self.features, transformation, len(self.names))
         self.tallied = only_levels(self.features, transformation, self.columns.values())
         held = self.recipe.factors.count + max(self.recipe.widths, default=0) + len(self.names) * self.apart
@@ -140,7 +143,9 @@ class Kernel:
             raise TypeError("Tables are seen through a transformation.")
         if isinstance(self.transformation.family, LevelHistograms):
             return LevelSums(self.schema, self.transformation.family)
-        return TableSums(self.schema, self.features, self.transformation)
+        # Made by the constructor, and shared by all threads.
+        self._splits = self._splits or CellSplits(self.transformation)
+        return TableSums(self.schema, self.features, self._splits)
 
 
 class _Way(Protocol):
@@ -166,7 +171,7 @@ class Sums:
         if kernel.tallied:
             self._way = Tallies(coordinates, kernel.owners, kernel.columns)
         elif kernel.counted:
-            self._way = Counts(coordinates, kernel.scales, kernel.transformation)
+            self._way = Counts(coordinates, kernel.scales, kernel.hats)
         else:
             self._way = Products(kernel)
 

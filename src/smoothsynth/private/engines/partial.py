@@ -14,7 +14,7 @@ import heapq
 import struct
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from smoothsynth._runtime import one_thread
@@ -83,6 +83,9 @@ class Work:
     transformation: Transformation | None
     averaged: int = 1
 
+    def __hash__(self) -> int:
+        return hash((self.transformation, len(self.features), self.averaged))
+
     @classmethod
     def checked(cls, table: Table, features: Sequence[Feature], transformation: Transformation | None) -> Work:
         """Describe the pass, after the kernel has refused here what it would refuse everywhere."""
@@ -99,8 +102,7 @@ class Work:
         """Add up batches that have the columns of the schema, with the kernel of the local engine."""
         try:
             with one_thread():
-                kernel = Kernel(self.schema, self.features, self.transformation, averaged=self.averaged)
-                sums, rows = kernel.start(), 0
+                sums, rows = _kernel(self).start(), 0
                 for batch in batches():
                     sums.add(batch)
                     rows += batch.num_rows
@@ -117,6 +119,12 @@ class Work:
     def over_piece(self, piece: Piece) -> Partial:
         """Add up all rows of a piece of files that this machine can read."""
         return self.over(lambda: piece.batches(BATCH_ROWS))
+
+
+@lru_cache(maxsize=1)
+def _kernel(work: Work) -> Kernel:
+    """Make the kernel once for all parts that a machine sums of one pass; it is as public as the work."""
+    return Kernel(work.schema, work.features, work.transformation, averaged=work.averaged)
 
 
 def total(parts: Iterable[Partial], nothing: Partial) -> Partial:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from smoothsynth.private.engines.blocks import Block, aligned, scale_of
+from smoothsynth.private.engines.blocks import Block, BlockTransformation, aligned, scale_of
 from smoothsynth.queries.bases import LATTICE
+from smoothsynth.queries.families import RankHistogram
 from smoothsynth.queries.soft_tables import Cells, SoftTables
 from smoothsynth.queries.tabulation import PIECE, Room, Tabulation
 from smoothsynth.schema import Category
@@ -22,6 +25,38 @@ if TYPE_CHECKING:
     from smoothsynth.schema import Column, Schema
 
     Split = tuple[NDArray[np.int64], NDArray[np.float64]]
+    Known = tuple[NDArray[np.int32], NDArray[np.float32]]
+
+
+class CellSplits:
+    """To which cells the lattice values of each column add, for all threads that sum the same tables. Public."""
+
+    def __init__(self, transformation: Transformation) -> None:
+        if not isinstance(transformation.family, SoftTables):
+            raise TypeError("Tables are seen as soft cells.")
+        # Its bent values are those of any family that sees coordinates one by one.
+        self._bent = replace(transformation, family=RankHistogram())
+        self.family = transformation.family
+        self._rows: Counter[int] = Counter()
+        self._known: dict[int, Known] = {}
+
+    def known(self, number: int, rows: int) -> Known | None:
+        """Return the splits of all lattice values, once half as many rows as those were asked for."""
+        self._rows[number] += rows
+        if number not in self._known and self._rows[number] > LATTICE:
+            firsts, beyonds = self.of(number, np.arange(-LATTICE, LATTICE + 1))
+            # Small numbers, so that more of them stay in the cache of a core; nothing beyond is above 2^16.
+            self._known[number] = firsts.astype(np.int32), beyonds.astype(np.float32)
+        return self._known.get(number)
+
+    def of(self, number: int, plain: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first cells of lattice values, and what they add to the next ones."""
+        column = self.family.columns[number]
+        if column.value is None:
+            raise AssertionError("a column of numbers has a value")
+        bent = plain.astype(np.float64)[None]
+        BlockTransformation(self._bent, [column.value], len(plain)).at(bent, bent)
+        return column.split(bent[0].astype(np.int64), plain, self.family.bits)
 
 
 class TableSums:
@@ -29,17 +64,14 @@ class TableSums:
 
     __slots__ = ("_readers", "_room", "_tables", "_unit", "names")
 
-    def __init__(self, schema: Schema, features: Cells, transformation: Transformation) -> None:
-        family = transformation.family
-        if not isinstance(family, SoftTables):
-            raise TypeError("Tables are seen as soft cells.")
+    def __init__(self, schema: Schema, features: Cells, splits: CellSplits) -> None:
+        family = splits.family
         used = sorted({c for table in features.tables for c in table})
         owners = [schema.owners[family.columns[c].coordinates[0]][0] for c in used]
         self.names = tuple(owners)
-        lattice = aligned(1, 1, PIECE)
+        lattice, room = aligned(1, 1, PIECE), (np.empty(PIECE, dtype=np.int32), np.empty(PIECE, dtype=np.float32))
         self._readers = {
-            c: _Reader(schema.columns[name], transformation, family, c, lattice)
-            for c, name in zip(used, owners, strict=True)
+            c: _Reader(schema.columns[name], splits, c, lattice, room) for c, name in zip(used, owners, strict=True)
         }
         self._unit = 1 << family.bits
         soft = [column.value is not None for column in family.columns]
@@ -74,23 +106,20 @@ class TableSums:
 class _Reader:
     """Where the cells of one column are."""
 
-    __slots__ = ("_beyond", "_bits", "_block", "_first", "_known", "_own", "_rows", "_transformation")
+    __slots__ = ("_beyond", "_block", "_first", "_number", "_own", "_room", "_splits")
 
     def __init__(
         self,
         column: Column,
-        transformation: Transformation,
-        family: SoftTables,
+        splits: CellSplits,
         number: int,
         lattice: NDArray[np.float64],
+        room: Known,
     ) -> None:
-        self._transformation = transformation
-        self._own, self._bits = family.columns[number], family.bits
+        self._splits, self._number, self._own, self._room = splits, number, splits.family.columns[number], room
         level = isinstance(column, (Category, Intervals))
         self._block = None if level else Block(lattice, [scale_of(column, 0)])
         self._first, self._beyond = np.empty(PIECE, dtype=np.int64), np.empty(0 if level else PIECE)
-        self._rows = 0
-        self._known: tuple[NDArray[np.int32], NDArray[np.float32]] | None = None
 
     def split(self, values: NDArray[Any]) -> Split:
         """Return the first cell of each value, and what it adds to the next one, in arrays that the next call fills."""
@@ -116,22 +145,13 @@ class _Reader:
         return plain
 
     def _look_up(self, plain: NDArray[np.float64], first: NDArray[np.int64], beyond: NDArray[np.float64]) -> None:
-        """Write the split of lattice values; once there were half as many rows as those, the split of all is kept."""
-        self._rows += len(plain)
-        if self._known is None and self._rows > LATTICE:
-            firsts, beyonds = self._compute(np.arange(-LATTICE, LATTICE + 1))
-            # Small numbers, so that more of them stay in the cache of a core; nothing beyond is above 2^16.
-            self._known = firsts.astype(np.int32), beyonds.astype(np.float32)
-        if self._known is None:
-            first[:], beyond[:] = self._compute(plain.astype(np.int64))
+        """Write the split of lattice values."""
+        known = self._splits.known(self._number, len(plain))
+        if known is None:
+            first[:], beyond[:] = self._splits.of(self._number, plain.astype(np.int64))
             return
         np.copyto(first, plain, casting="unsafe")
         np.add(first, LATTICE, out=first)
-        np.copyto(beyond, self._known[1].take(first, mode="clip"))
-        np.copyto(first, self._known[0].take(first, mode="clip"))
-
-    def _compute(self, plain: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        if self._own.value is None:
-            raise AssertionError("a column of numbers has a value")
-        bent = self._transformation.bend(self._own.value, plain.astype(np.float64)).astype(np.int64)
-        return self._own.split(bent, plain, self._bits)
+        firsts, beyonds = (room[: len(plain)] for room in self._room)
+        np.copyto(beyond, known[1].take(first, out=beyonds, mode="clip"))
+        np.copyto(first, known[0].take(first, out=firsts, mode="clip"))
