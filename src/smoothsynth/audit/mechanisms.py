@@ -13,7 +13,8 @@ from smoothsynth.audit import neighbours
 from smoothsynth.audit.case import Case, Claim, claim_of
 from smoothsynth.audit.neighbours import EDGE, of_persons, pair, worst_pair
 from smoothsynth.errors import SmoothsynthError
-from smoothsynth.methods.adaptive_rounds import FREE_SQUARE
+from smoothsynth.methods.adaptive_rounds import COSINE_POWER, FREE_SQUARE
+from smoothsynth.methods.layout import falling
 from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, orthonormal
 from smoothsynth.private import noise
 from smoothsynth.private.engines.local import LocalEngine
@@ -294,6 +295,14 @@ def _gaussian_cases() -> list[Case]:
             dimensions=1,
             weights=(1,) * len(_HATS),
             transformation=Transformation.straight(1, RankHistogram(len(_HATS))),
+        ),
+        _worst(
+            "cosines of 8 hat functions of a column",
+            _HATS[:-1],
+            "discrete gaussian",
+            dimensions=1,
+            weights=falling(_HATS[:-1], power=COSINE_POWER),
+            transformation=Transformation.straight(1, RankHistogram(len(_HATS), cosines=True)),
         ),
         _worst(
             "a table of soft cells of 2 columns",

@@ -24,7 +24,7 @@ from smoothsynth.model.marginals import separable
 from smoothsynth.model.model import empty_model
 from smoothsynth.model.sampling import generator as seeded
 from smoothsynth.model.sampling import systematic
-from smoothsynth.queries.bases import CosineGrid
+from smoothsynth.queries.bases import Chebyshev, CosineGrid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +107,7 @@ def _weigh(
 
 
 def _seen(noisy: NoisyMoments, points: NDArray[np.float64]) -> tuple[Sequence[Feature], NDArray[np.float64]]:
-    if noisy.measurement.family.shares:
+    if not isinstance(noisy.measurement.family.basis, Chebyshev):
         raise PlanError("Soft counts tell the model of columns; candidates are not weighed by them.")
     return noisy.features, noisy.measurement.seen(points)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from smoothsynth.private.engines.blocks import Block, BlockTransformation, aligned, rising, rounded
-from smoothsynth.queries.bases import LATTICE, Chebyshev, HatBasis, split
+from smoothsynth.queries.bases import LATTICE, Chebyshev, HatBasis, HatCosines, cosine_map, split
 from smoothsynth.queries.families import MarginalMoments
 from smoothsynth.schema import Category
 from smoothsynth.schema.category import Intervals
@@ -44,7 +44,7 @@ COUNTS_AT_THE_END = 3 * _GROUP * 8 * (2 * LATTICE + 1)
 def only_counts(features: Iterable[Feature], transformation: Transformation | None, columns: int) -> bool:
     """Whether the features are better counted: all of single columns, of high degree or bent one by one; or soft counts."""
     family = MarginalMoments() if transformation is None else transformation.family
-    if isinstance(family.basis, HatBasis):
+    if isinstance(family.basis, (HatBasis, HatCosines)):
         return True
     if columns > _MOST_COLUMNS or not (family.own_coordinates and family.alone):
         return False
@@ -93,16 +93,19 @@ class Counts:
         np.add.at(counts, places, np.uint32(1))
 
     def sums(self, terms: Iterable[Term]) -> dict[Term, int]:
-        """Return the sum of each term over all rows: of X, t_k and soft counts in units of S, of X^2 for T_2."""
+        """Return the sum of each term over all rows: of X, t_k and soft counts in units of S, of X^2 for T_2.
+
+        Those of cosines of soft counts are in units of S^2.
+        """
         wanted = set(terms)
         degrees = {term[0][1] for term in wanted}
         basis = Chebyshev() if self._view is None else self._view.family.basis
-        counts = basis.cells if isinstance(basis, HatBasis) else None
         found: dict[Term, int] = {}
         for start in range(0, len(self._coordinates), _GROUP):
             coordinates = self._coordinates[start : start + _GROUP]
             often = self._often(start, coordinates)
-            for number, totals in _by_degree(often, degrees) if counts is None else _by_count(often, counts):
+            made = _by_hat(often, basis) if isinstance(basis, (HatBasis, HatCosines)) else _by_degree(often, degrees)
+            for number, totals in made:
                 found.update({((c, number),): int(t) for c, t in zip(coordinates, totals, strict=True)})
         return {term: found[term] for term in wanted}
 
@@ -120,8 +123,12 @@ class Counts:
         return often
 
 
-def _by_count(often: NDArray[np.float64], counts: int) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield the sums of the first, second, ... soft count, in units of S: below 2^30 rows times 2^16, exact in doubles."""
+def _by_hat(often: NDArray[np.float64], basis: HatBasis | HatCosines) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the sums of the first, second, ... soft count, in units of S: below 2^30 rows times 2^16, exact in doubles.
+
+    Or those of their cosines, in units of S^2: whole numbers of at most 2^62.
+    """
+    counts = basis.cells
     first, beyond = split(np.arange(-LATTICE, LATTICE + 1), counts)
     totals = np.stack(
         [
@@ -129,7 +136,8 @@ def _by_count(often: NDArray[np.float64], counts: int) -> Iterator[tuple[int, ND
             for line in often
         ]
     )
-    yield from enumerate(totals.T, start=1)
+    mapped = isinstance(basis, HatCosines)
+    yield from enumerate(cosine_map(counts) @ totals.T.astype(np.int64) if mapped else totals.T, start=1)
 
 
 def _by_degree(often: NDArray[np.float64], degrees: set[int]) -> Iterator[tuple[int, NDArray[Any]]]:
