@@ -116,6 +116,7 @@ def gaussian_rounds(
             rows_per_person=rows_per_person,
             transformation=transformation,
             **(shape.facts() if transformation is None or transformation.family.alone else {}),
+            **(shape.missing_facts() if not weighed and _counted(transformation) else {}),
         )
 
     values, indicators = len(shape.values), len(shape.indicators)
@@ -143,6 +144,11 @@ def gaussian_rounds(
         rounds.append(measured("lengths", purpose, lengths, falling(lengths), shape.straight(RowNorms())))
     rounds += _table_rounds(shape, tables, multipliers, pure=False, rows_per_person=rows_per_person)
     return rounds + _level_rounds(shape, levels, multipliers, pure=False, rows_per_person=rows_per_person)
+
+
+def _counted(transformation: Transformation | None) -> bool:
+    """Whether missing values can add nothing: to low moments, and to soft counts and their cosines."""
+    return transformation is None or (isinstance(transformation.family, RankHistogram) and transformation.family.exact)
 
 
 def with_tables(shares: dict[Any, float], tables: Sequence[TableRound], *, spikes: float) -> dict[Any, float]:
@@ -304,6 +310,7 @@ def pure_rounds(
             rows_per_person=rows_per_person,
             transformation=transformation,
             **(shape.facts() if transformation is None else {}),
+            **(shape.missing_facts() if name == "means" and not weighed else {}),
         )
 
     means, weights = shape.moments(1), [1.0] * len(shape.values) + [PURE_INDICATOR_WEIGHT] * len(shape.indicators)

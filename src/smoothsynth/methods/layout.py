@@ -102,6 +102,10 @@ class Shape:
         """Return what a measurement must know of indicators for its sensitivity."""
         return {"exclusive": self.exclusive, "binary": self.indicators} if self.indicators else {}
 
+    def missing_facts(self) -> dict[str, Any]:
+        """Return what a measurement of values and indicators must know to let missing values add nothing."""
+        return {"missing": self.missing} if self.missing else {}
+
     def moments(self, degree: int) -> list[Feature]:
         """Return T_k of each value up to a degree, degree by degree, then each indicator."""
         own = [term_feature((c, k)) for k in range(1, degree + 1) for c in self.values]

@@ -144,7 +144,9 @@ def _released(columns: Marginals, noisy: NoisyMoments) -> tuple[Array, Array]:
     indicators = columns.groups.indicators
     degree = max(feature.degree for feature in noisy.features if feature.terms[0][0][0] not in indicators)
     values, deviations = np.zeros((columns.count, degree)), np.full((columns.count, degree), UNKNOWN)
-    seen = noisy.measurement.evaluate(np.zeros((1, columns.count)))[0]
+    empty = np.zeros((1, columns.count))
+    empty[:, [indicator for _, indicator in columns.groups.missing]] = 1.0
+    seen = noisy.measurement.evaluate(empty)[0]
     for feature, value, deviation, centre in zip(noisy.features, noisy.values, noisy.deviations, seen, strict=True):
         ((coordinate, k),) = feature.terms[0]
         if coordinate not in indicators:

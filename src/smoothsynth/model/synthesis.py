@@ -107,7 +107,7 @@ def _weigh(
 
 
 def _seen(noisy: NoisyMoments, points: NDArray[np.float64]) -> tuple[Sequence[Feature], NDArray[np.float64]]:
-    if not isinstance(noisy.measurement.family.basis, Chebyshev):
+    if not isinstance(noisy.measurement.family.basis, Chebyshev) or noisy.measurement.missing:
         raise PlanError("Soft counts tell the model of columns; candidates are not weighed by them.")
     return noisy.features, noisy.measurement.seen(points)
 

@@ -15,6 +15,7 @@ family, and what it learns from its moments, is registered in smoothsynth.model.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,6 +38,7 @@ from smoothsynth.queries.sensitivity import (
     clipped_l2,
     hat_cosines_l1,
     hat_cosines_l2,
+    hat_cosines_size,
     hat_l1,
     hat_l2,
     l1_sensitivity,
@@ -156,6 +158,10 @@ class QueryFamily:
         """Bound how far one row moves the sums, in length."""
         return l2_sensitivity(features, weights, indicators)
 
+    def size(self, features: Features, weights: Weights, power: int) -> float:
+        """Bound  sum |w phi|^p  of one row over features of one coordinate."""
+        return math.fsum(float(weight) ** power for weight in weights)
+
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""
         return {"radius": None, "pooled": False}
@@ -236,6 +242,14 @@ class RankHistogram(QueryFamily):
         if self.cosines:
             return hat_cosines_l2(features, weights, indicators.groups(), counts=self.cells)
         return hat_l2(features, weights, indicators.groups())
+
+    def size(self, features: Features, weights: Weights, power: int) -> float:
+        """Bound  sum |w phi|^p  of one row over features of one coordinate."""
+        if self.cells is None:
+            return QueryFamily.size(self, features, weights, power)
+        if self.cosines:
+            return hat_cosines_size(features, weights, counts=self.cells, power=power)
+        return float(max(weights)) ** power
 
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""

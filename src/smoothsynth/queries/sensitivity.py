@@ -379,6 +379,12 @@ def hat_l2(features: Sequence[Feature], weights: Sequence[float], groups: Mappin
     return math.sqrt(math.fsum(_two_largest(features, [w * w for w in weights], groups))) * (1.0 + 1e-12)
 
 
+def hat_cosines_size(features: Sequence[Feature], weights: Sequence[float], *, counts: int, power: int) -> float:
+    """Return the most that a row makes of cosines of the soft counts of one coordinate:  max sum |w phi|^p."""
+    own = sorted((feature.terms[0][0][1], weight) for feature, weight in zip(features, weights, strict=True))
+    return _between_counts(tuple(own), counts, power)[1]
+
+
 def hat_cosines_l1(
     features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int], *, counts: int
 ) -> float:
