@@ -110,6 +110,20 @@ def failed(path):
     return {check.name for check in ss.verify(path).failures}
 
 
+@pytest.mark.parametrize("pairs", [None, [[0, 1]]], ids=["none", "levels"])
+def test_missing_values_that_add_nothing_are_those_of_the_schema(folder, tmp_path, pairs):
+    """Without the pairs a row would move the sums farther than is charged for."""
+
+    def claim(moments):
+        named = [one for one in moments if "missing" in one]
+        assert named
+        for one in named:
+            one.pop("missing") if pairs is None else one.update(missing=pairs)
+
+    path = forged(folder, tmp_path, moments=claim)
+    assert {"sensitivities", "moments"} & failed(path)
+
+
 VALUE = SCHEMA.coordinates.index("age")
 
 

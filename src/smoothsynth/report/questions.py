@@ -239,7 +239,8 @@ def _aggregate(one: Apply, schema: Schema, points: Array) -> float:
     values = [np.broadcast_to(exact(argument, table), counted.shape)[counted] for argument in arguments]
     if one.name == "corr":
         # A constant goes together with nothing.
-        return float(np.corrcoef(values[0], values[1])[0, 1]) if min(map(np.ptp, values)) > 0 else 0.0
+        varied = all(len(one) and np.ptp(one) > 0 for one in values)
+        return float(np.corrcoef(values[0], values[1])[0, 1]) if varied else 0.0
     return float(np.quantile(values[0], values[1][0]) if one.name == "quantile" else np.mean(values[0]))
 
 
