@@ -62,7 +62,7 @@ def learn_ranks(
     if transformation is None or not isinstance(family, RankHistogram):
         raise ValueError("ranks are measured through a view")
     if family.cells is not None:
-        cosines = cosine_map(family.cells)[:-1] / LATTICE
+        cosines = _cosines(family.cells, measured=family.cosines)
         counts = (1.0 + 2.0 * values @ cosines) / family.cells if family.cosines else values
         columns = columns.with_cells_at(
             {c: _crowded(transformation, c, counts[c]) for c in lines if not columns.exact[c]}
@@ -90,6 +90,14 @@ def learn_ranks(
         values, deviations = np.hstack([values, held]), np.hstack([deviations, closely])
     shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
     return tilt(start, functions, values, deviations).with_shares(shares)
+
+
+def _cosines(counts: int, *, measured: bool) -> Array:
+    """Return what each soft count adds to each cosine; where cosines were measured, as they were."""
+    if measured:
+        return cosine_map(counts)[:-1] / LATTICE
+    degrees = np.arange(1, counts + 1)
+    return np.asarray(np.cos(np.pi * degrees[:-1, None] * (degrees - 0.5) / counts))
 
 
 def _seen_ranks(columns: Marginals, transformation: Transformation, lines: Sequence[int]) -> Array:

@@ -228,8 +228,9 @@ class Measurement:
         """Yield what is measured as the family splits it; features of a value that may be missing read its indicator."""
         indicators = dict(self.missing)
         for alternatives in self.family.blocks(self.features, dimensions):
-            read = [block.read | {indicators[c] for c in block.read if c in indicators} for block in alternatives]
-            yield tuple(replace(block, read=own) for block, own in zip(alternatives, read, strict=True))
+            beside = [{indicators[c] for c in block.read if c in indicators} for block in alternatives]
+            pairs = zip(alternatives, beside, strict=True)
+            yield tuple(replace(block, read=block.read | own) if own else block for block, own in pairs)
 
     def seen(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return points of the cube as they are seen through the transformation, if there is one."""
