@@ -112,6 +112,14 @@ def count_by_hand(y, number, counts):
     return {before: S - beyond, before + 1: beyond}.get(number - 1, 0)
 
 
+def cosine_by_hand(y, number, counts):
+    """A cosine of the soft counts of a lattice value in units of S^2; after the last of these the last count."""
+    if number == counts:
+        return count_by_hand(y, counts, counts) * S
+    angle = math.pi * number / (2 * counts)
+    return sum(round(S * math.cos(angle * (2 * j - 1))) * count_by_hand(y, j, counts) for j in range(1, counts + 1))
+
+
 def cells_by_hand(plain, seen, column, bits):
     """How much a lattice value adds to which cells of a column, in units of 2^-bits: hats first, then single values."""
     unit = 2**bits
@@ -141,9 +149,10 @@ def sums_by_hand(values, features, transformation=None):
         return tables_by_hand(rows, features, transformation)
     if transformation is not None:
         rows = [seen_by_hand(x, transformation) for x in rows]
-    if transformation is not None and transformation.family.shares:
-        terms = [f.terms[0][0] for f in features]
-        return tuple(sum(count_by_hand(x[c], j, transformation.family.cells) * S for x in rows) for c, j in terms)
+    if transformation is not None and transformation.family.exact:
+        adds = cosine_by_hand if transformation.family.cosines else count_by_hand
+        terms, units = [f.terms[0][0] for f in features], 1 if transformation.family.cosines else S
+        return tuple(sum(adds(x[c], j, transformation.family.cells) * units for x in rows) for c, j in terms)
     return tuple(sum(term_by_hand(x, term) for x in rows for term in f.terms) for f in features)
 
 
@@ -191,6 +200,10 @@ VIEWS = {
     "soft counts": (
         Transformation.from_values(bent(4, 4), RankHistogram(7)),
         [term_feature((c, j)) for c in (2, 0, 3) for j in range(1, 8)],
+    ),
+    "cosines of soft counts": (
+        Transformation.from_values(bent(4, 4), RankHistogram(7, cosines=True)),
+        [term_feature((c, k)) for c in (2, 0, 3) for k in range(1, 8)],
     ),
     **{f"tables of {order}": tables_view(order) for order in BITS},
 }

@@ -41,6 +41,10 @@ VIEWS = {
     "shortened": (Transformation.straight(6, ClippedSecondMoments(0.7)), total_degree(2, 6)),
     "pooled": (Transformation.straight(1, RowNorms()), total_degree(3, 1)),
     "soft counts": (Transformation.straight(6, RankHistogram(5)), [term_feature((0, j)) for j in range(1, 6)]),
+    "cosines of soft counts": (
+        Transformation.straight(6, RankHistogram(5, cosines=True)),
+        [term_feature((c, k)) for c in (0, 1) for k in range(1, 5)] + [term_feature((2, 5))],
+    ),
     "tables": (Transformation.straight(6, FAMILY), FAMILY.cells(((0, 1), (0, 2), (1, 2)))),
 }
 

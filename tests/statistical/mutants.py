@@ -297,8 +297,12 @@ MUTANTS = [
     Mutant("half the sensitivity, Laplace", half_sensitivity, mechanisms._laplace_cases),
     Mutant("half the sensitivity, hat functions", half_sensitivity, lambda: mechanisms._laplace_cases()[-1:], 6_000),
     Mutant(
-        "half the sensitivity, Gaussian counts", half_sensitivity, lambda: mechanisms._gaussian_cases()[-2:-1], 6_000
+        "half the sensitivity, Gaussian counts", half_sensitivity, lambda: mechanisms._gaussian_cases()[-3:-2], 6_000
     ),
+    Mutant(
+        "half the sensitivity, cosines of counts", half_sensitivity, lambda: mechanisms._gaussian_cases()[-2:-1], 6_000
+    ),
+    Mutant("half the sensitivity, missing values", half_sensitivity, lambda: [mechanisms.missing_case()], 3_000),
     Mutant("half the sensitivity, tables", half_sensitivity, lambda: mechanisms._gaussian_cases()[-1:], 6_000),
     Mutant("half the sensitivity, levels", half_sensitivity, lambda: mechanisms._histogram_cases()[:1], 3_000),
     Mutant("all rows of a person", all_rows, lambda: mechanisms.person_cases()[:1], 800),

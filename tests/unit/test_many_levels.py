@@ -261,7 +261,9 @@ def test_an_interval_of_a_level_is_its_noisy_count_and_its_noise(release):
     # Cells that are no level are left out: each of two intervals fails half as often.
     wider = 2.241403 / 1.959964 * reach
     there = 1.0 - noisy.values[-1]
-    assert found.high == pytest.approx(min(1.0, (noisy.values[0] + wider) / (there - wider)), rel=1e-4)
+    # An interval holds its value, whatever the noise of the count.
+    high = max(found.value, min(1.0, (noisy.values[0] + wider) / (there - wider)))
+    assert found.high == pytest.approx(high, rel=1e-4)
 
 
 @pytest.mark.parametrize("method", ["paper", ss.methods.Adaptive(candidates="hypercube")])

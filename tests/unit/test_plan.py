@@ -10,6 +10,7 @@ from smoothsynth.methods import layout as purposes
 from smoothsynth.methods.layout import FOCUSES, purpose_of
 from smoothsynth.methods.tables import LEAST_SPIKES, SHARE
 from smoothsynth.pipeline.forecast import NO_DEPENDENCE, needed_epsilon, needed_rows
+from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
 from smoothsynth.queries.soft_tables import Cells
 
@@ -38,8 +39,9 @@ def test_pure_means_pure():
 def test_a_single_column_takes_the_mechanism_with_less_noise():
     def noise(plan):
         ranks = plan.measurements[plan.families.index("rank histogram")]
-        counts, degrees = ranks.family.cells, range(1, len(ranks.features) + (0 if ranks.family.cells else 1))
-        cosines = ranks.deviations(plan.rows)[: len(degrees)] * math.sqrt(counts / 2 if counts else 1)
+        summed = ranks.family.shares
+        degrees = range(1, len(ranks.features) + (0 if summed else 1))
+        cosines = ranks.deviations(plan.rows)[: len(degrees)] * math.sqrt(ranks.family.cells / 2 if summed else 1)
         return math.hypot(*(s / k for s, k in zip(cosines, degrees, strict=True)))
 
     for epsilon in (0.5, 1.0, 4.0):
@@ -258,11 +260,16 @@ def test_ranks_are_soft_counts_under_delta():
     few, many = ranks(numbers(6)), ranks(numbers(6), 100_000)
     assert few.mechanism == many.mechanism == "discrete gaussian"
     assert 7 <= few.family.cells < many.family.cells <= 49
-    assert len(few.features) == 6 * few.family.cells
+    assert (few.family.cosines, len(few.features)) == (False, 6 * few.family.cells)
+    # Of many counts cosines are measured.
+    assert (many.family.cosines, len(many.features)) == (True, 6 * (many.family.cells - 1))
     assert f"{few.family.cells} soft counts" in few.purpose
     # Whatever their number, one row moves the counts of a column by sqrt(2).
-    for measured in (few, many):
-        assert measured.sensitivity == pytest.approx(math.sqrt(2 * 6) * FULL_WEIGHT, rel=1e-3)
+    assert few.sensitivity == pytest.approx(math.sqrt(2 * 6) * FULL_WEIGHT, rel=1e-3)
+    # The first cosine has less noise than counts would leave it, which is the root of their number times that of a column.
+    cells, noise = many.family.cells, many.deviations(100_000)
+    assert noise[0] < 0.65 * many.multiplier * math.sqrt(6 * cells) / 100_000
+    assert noise[0] < 0.5 * noise[-1]
     # Weights of candidates must match all moments, and counts take memory.
     assert ranks(numbers(6), method=ss.methods.Adaptive(candidates="hypercube")).family.cells is None
     assert ranks(numbers(128)).family.cells is not None
@@ -270,9 +277,9 @@ def test_ranks_are_soft_counts_under_delta():
 
 
 def test_levels_and_missing_values_are_measured_beside_soft_counts():
-    def ranks(levels):
+    def ranks(levels, rows=2_000):
         mixed = {"x": ss.Number(0, 1), "y": ss.Number(0, 1, nullable=True), "c": ss.Category(levels)}
-        plan = ss.plan(ss.Schema(mixed), 2_000, epsilon=1.0, delta=1e-6)
+        plan = ss.plan(ss.Schema(mixed), rows, epsilon=1.0, delta=1e-6)
         return plan.measurements[plan.families.index("rank histogram")]
 
     found = ranks(["a", "b", "c"])
@@ -281,9 +288,15 @@ def test_levels_and_missing_values_are_measured_beside_soft_counts():
         (2, counts),
         *((c, counts) for c in (3, 4, 5)),
     ]
-    # Two columns of counts, a category like one more, and a mark that moves by itself.
-    assert found.sensitivity == pytest.approx(math.sqrt(2 + 2 + 2 + 1) * FULL_WEIGHT, rel=1e-3)
+    # Two columns of counts, and a category like one more; where a value is missing nothing but its mark is moved.
+    assert found.missing == ((1, 2),)
+    assert found.sensitivity == pytest.approx(math.sqrt(2 + 2 + 2) * FULL_WEIGHT, rel=1e-3)
     assert "shares again" in found.purpose
+    many = ranks(["a", "b", "c"], rows=100_000)
+    assert many.family.cosines
+    assert many.features[-1] == term_feature((5, many.family.cells))
+    # Beside cosines levels have the noise that they have beside counts.
+    assert many.deviations(1)[-1] == pytest.approx(many.multiplier * math.sqrt(2 + 2 + 2), rel=1e-2)
     assert ranks([str(level) for level in range(125)]).family.cells is not None
     assert ranks([str(level) for level in range(126)]).family.cells is None, "an engine counts coordinates in memory"
 
@@ -471,6 +484,6 @@ def test_every_purpose_is_that_of_some_plan_above():
     of_fits = (purposes.LEAST_SQUARES,)
     texts = [text for name, text in vars(purposes).items() if name.isupper() and isinstance(text, str)]
     words = [text for text in texts if text not in of_fits]
-    assert len(words) == 14
+    assert len(words) == 15
     for text in words:
         assert any(all(part in purpose for part in text.split("{}")) for purpose in found), text

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth import report
+from smoothsynth.answer.estimate import Estimate
 from smoothsynth.cli.main import app
 from smoothsynth.model.contradictions import Contradiction
 from smoothsynth.private.owner import compare
@@ -21,7 +22,7 @@ from smoothsynth.report.columns import drawn, shapes
 from smoothsynth.report.contents import contents, file_hashes, spending
 from smoothsynth.report.limits import correlations
 from smoothsynth.report.page import render
-from smoothsynth.report.questions import score
+from smoothsynth.report.questions import Question, on_points, score
 
 
 def run(*arguments):
@@ -256,6 +257,15 @@ def test_a_page_is_not_put_over_a_folder_or_a_file(folder, tmp_path):
     assert "is a folder" in run("report", folder, "-o", tmp_path).stderr
     assert run("report", folder, "-o", tmp_path / "missing" / "page.html").exit_code == 1
     assert run("report", tmp_path, "-o", tmp_path / "page.html").exit_code == 1
+
+
+def test_a_constant_correlates_with_nothing():
+    """A warning had ended the owner's report where no two cells of a column differ."""
+    schema = ss.Schema({"x": ss.Number(-1, 1), "y": ss.Number(-1, 1)})
+    told = Estimate(0.0, 0.0, 0.0, 0.95, 0.0, 0.0, 0.0, 0.0, "estimated")
+    question = Question("corr", "corr(x, y)", told, (-1.0, 1.0))
+    rows = np.column_stack([np.linspace(-1, 1, 5), np.full(5, 0.5)])
+    assert on_points(question, schema)(rows) == 0.0
 
 
 def test_columns_of_every_kind(tmp_path):

@@ -110,6 +110,20 @@ def failed(path):
     return {check.name for check in ss.verify(path).failures}
 
 
+@pytest.mark.parametrize("pairs", [None, [[0, 1]]], ids=["none", "levels"])
+def test_missing_values_that_add_nothing_are_those_of_the_schema(folder, tmp_path, pairs):
+    """Without the pairs a row would move the sums farther than is charged for."""
+
+    def claim(moments):
+        named = [one for one in moments if "missing" in one]
+        assert named
+        for one in named:
+            one.pop("missing") if pairs is None else one.update(missing=pairs)
+
+    path = forged(folder, tmp_path, moments=claim)
+    assert {"sensitivities", "moments"} & failed(path)
+
+
 VALUE = SCHEMA.coordinates.index("age")
 
 
@@ -124,9 +138,10 @@ def test_a_measurement_that_claims_too_much_is_refused(folder, tmp_path, binary,
             one["binary"], one["exclusive"] = list(binary), [list(group) for group in exclusive]
 
     path = forged(folder, tmp_path, moments=claim)
-    with pytest.raises(ss.ReleaseError, match="levels and marks of the schema"):
+    with pytest.raises(ss.ReleaseError, match=r"levels and marks of the schema|must be measured itself"):
         ss.load(path)
-    assert "sensitivities" in failed(path)
+    # A mark that is a level cannot be subtracted: such moments are not even read.
+    assert {"sensitivities", "moments"} & set(failed(path))
 
 
 def test_marks_of_the_wrong_type_are_refused(folder, tmp_path):

@@ -253,6 +253,11 @@ FORGERIES = {
         "soft counts", MOMENTS, counts(lambda m: m["features"].__setitem__(0, [[[0, 1], [1, 1]]])), {"moments"}),
     "weights of soft counts": (
         "soft counts", MOMENTS, counts(lambda m: m.update(weights=[2 * w for w in m["weights"]])), {"sensitivities"}),
+    "soft counts for cosines of them": (
+        "tables", MOMENTS, counts(lambda m: m["view"].pop("cosines")), {"sensitivities", "words"}),
+    "a word for cosines": ("tables", MOMENTS, counts(lambda m: m["view"].update(cosines="yes")), {"moments"}),
+    "weights of cosines": (
+        "tables", MOMENTS, counts(lambda m: m.update(weights=[m["weights"][0]] * len(m["weights"]))), {"sensitivities"}),
     "a single value that no schema names": (
         "tables", MOMENTS, tables(1, lambda m: m["view"]["columns"][0]["atoms"].__setitem__(0, 777)), {"words"}),
     "single values in another order": (

@@ -143,7 +143,7 @@ class Round:
     @classmethod
     def of(cls, noisy: NoisyMoments, dimensions: int) -> Round:
         """Compute values and deviations, which takes longer than a query may."""
-        blocks = tuple(noisy.measurement.family.blocks(noisy.features, dimensions))
+        blocks = tuple(noisy.measurement.blocks(dimensions))
         return cls(noisy, noisy.values, noisy.deviations, blocks, dimensions)
 
     def within(self, coordinates: frozenset[int]) -> Iterator[Block]:
@@ -370,8 +370,12 @@ def _of_row_norms(round_: Round) -> bool:
 
 
 def single_features(rounds: Sequence[Round], column: int, x: Array) -> Iterator[tuple[Array, float, float]]:
-    """Yield values at x, noise variance and released value of every moment of one coordinate that depends on nothing else."""
-    return features_of(rounds, (column,), x[:, None])
+    """Yield values at x, noise variance and released value of every moment of one coordinate that depends on nothing else.
+
+    A value that may be missing is there.
+    """
+    beside = sorted({indicator for s in rounds for c, indicator in s.noisy.measurement.missing if c == column})
+    return features_of(rounds, (column, *beside), np.column_stack([x, np.zeros((len(x), len(beside)))]))
 
 
 def features_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from smoothsynth.audit import neighbours
 from smoothsynth.audit.case import Case, Claim, claim_of
 from smoothsynth.audit.neighbours import EDGE, of_persons, pair, worst_pair
 from smoothsynth.errors import SmoothsynthError
-from smoothsynth.methods.adaptive_rounds import FREE_SQUARE
+from smoothsynth.methods.adaptive_rounds import COSINE_POWER, FREE_SQUARE, INDICATOR_WEIGHT
+from smoothsynth.methods.layout import falling
 from smoothsynth.methods.paper import NoisySubspace, SubspaceMeasurement, orthonormal
 from smoothsynth.private import noise
 from smoothsynth.private.engines.local import LocalEngine
@@ -175,7 +177,7 @@ def subspace_case(measurement: SubspaceMeasurement, tables: Pair, *, share: floa
 def mechanism_cases() -> list[Case]:
     """Return every mechanism on its worst-case neighbouring tables."""
     sums = [*_laplace_cases(), *_cube_cases(), *_ball_cases(), *_gaussian_cases(), *person_cases()]
-    return [*_noise_cases(), *sums, *_histogram_cases(), *_subspace_cases()]
+    return [*_noise_cases(), *sums, missing_case(), *_histogram_cases(), *_subspace_cases()]
 
 
 def _histogram_cases() -> list[Case]:
@@ -296,12 +298,34 @@ def _gaussian_cases() -> list[Case]:
             transformation=Transformation.straight(1, RankHistogram(len(_HATS))),
         ),
         _worst(
+            "cosines of 8 hat functions of a column",
+            _HATS[:-1],
+            "discrete gaussian",
+            dimensions=1,
+            weights=falling(_HATS[:-1], power=COSINE_POWER),
+            transformation=Transformation.straight(1, RankHistogram(len(_HATS), cosines=True)),
+        ),
+        _worst(
             "a table of soft cells of 2 columns",
             _PAIR.cells(((0, 1),)),
             "discrete gaussian",
             transformation=Transformation.straight(2, _PAIR),
         ),
     ]
+
+
+def missing_case() -> Case:
+    """Measure a column with a value in one table and without it in the other: its own features then have nothing of it."""
+    measurement = Measurement(
+        "mean and T_2 of a column, and whether it is missing",
+        (*_means(1), *_squares(1), term_feature((1, 1))),
+        "discrete gaussian",
+        **_cost("discrete gaussian"),
+        weights=whole_weights((1.0, FREE_SQUARE, INDICATOR_WEIGHT)),
+        binary=(1,),
+        missing=((0, 1),),
+    )
+    return measurement_case(measurement, replace(pair((EDGE,), (math.nan,)), nullable=True))
 
 
 def _subspace_cases() -> list[Case]:

@@ -54,17 +54,19 @@ _MOST_SHOWN = 3
 class Pair:
     """Two tables of columns c0, c1, ... within [-1, 1] that differ in one row or a few; NaN is a missing value.
 
-    With `owners`, rows are those of persons, by their numbers; all rows of a person are the same.
+    Whether values are missing is seen if columns are `nullable`. With `owners`, rows are those of persons, by their
+    numbers; all rows of a person are the same.
     """
 
     words: str
     tables: tuple[Array, Array]
     owners: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    nullable: bool = False
 
     @property
     def schema(self) -> Schema:
         """The public schema of both tables."""
-        columns = {f"c{i}": Number(-1.0, 1.0) for i in range(self.tables[0].shape[1])}
+        columns = {f"c{i}": Number(-1.0, 1.0, nullable=self.nullable) for i in range(self.tables[0].shape[1])}
         return Schema(columns, person=None if self.owners is None else "person")
 
     def arrow(self, side: int) -> pa.Table:

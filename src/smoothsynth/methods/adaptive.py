@@ -205,15 +205,16 @@ def _rank_noise(rounds: list[Measurement], rows: int) -> float:
 
     The noise s_k of the k-th cosine of ranks moves it by s_k / k. B soft counts are B - 1 cosines, sqrt(B/2) times as noisy.
     """
-    found = ((m, m.family.cells) for m in rounds if isinstance(m.family, RankHistogram))
-    ranks, counts = next(found, (None, None))
-    if ranks is None:
+    found = ((m, m.family) for m in rounds if isinstance(m.family, RankHistogram))
+    ranks, family = next(found, (None, None))
+    if ranks is None or family is None:
         return math.inf
+    counts = family.cells
     degrees, noise = np.array([feature.degree for feature in ranks.features]), ranks.deviations(rows)
     if counts is not None:
         # Neither the last count nor an indicator, which is measured as one, is a further cosine.
         cosines = degrees < counts
-        degrees, noise = degrees[cosines], noise[cosines] * math.sqrt(counts / 2.0)
+        degrees, noise = degrees[cosines], noise[cosines] * (1.0 if family.cosines else math.sqrt(counts / 2.0))
     return float(np.linalg.norm(noise / degrees))
 
 

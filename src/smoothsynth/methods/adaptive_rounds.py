@@ -21,25 +21,25 @@ from smoothsynth.accounting.charges import (
     split_multiplier,
 )
 from smoothsynth.methods.layout import (
-    COSINES,
     LENGTHS,
     LOW,
     MEANS,
     MOST_COUNTED,
     PAIRS,
     SHARES_AGAIN,
-    SOFT_COUNTS,
     SQUARE,
     cosines_of_length,
     falling,
     pair_weights,
+    ranks_purpose,
     with_shares,
 )
 from smoothsynth.methods.levels import plan_levels
 from smoothsynth.methods.tables import SHARE, plan_tables, spike_measurement, spike_share
-from smoothsynth.queries.bases import pooled
+from smoothsynth.queries.bases import pooled, term_feature
 from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram, RowNorms
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement, whole_weights
+from smoothsynth.queries.sensitivity import hat_cosines_l2
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +58,10 @@ FREE_SQUARE = math.sqrt((11 + 5 * math.sqrt(5)) / 32)
 # Two indicators of a category change by 1, a number by 2: with these weights a category costs what a number costs, beside
 # x and T_2, beside the cosines of ranks and beside their soft counts.
 INDICATOR_WEIGHT, RANK_INDICATOR_WEIGHT, COUNTED_INDICATOR_WEIGHT = math.sqrt(2.0), 2.0, 1.0
+# Cosines of soft counts, all weighed alike, have the noise of the counts. Those of low degree decide about the distribution
+# function, those of high degree about single counts: degree k is weighed by k to minus this power. Of few counts the latter
+# matter as much, and counts are measured as they are (docs/notes/0021).
+COSINE_POWER, MANY_COSINES = 0.25, 24
 
 # Tails of lengths are seen by high degrees only, and decide about the mean length.
 FEWEST_LENGTH_DEGREES, MOST_LENGTH_DEGREES = 8, 32
@@ -112,6 +116,7 @@ def gaussian_rounds(
             rows_per_person=rows_per_person,
             transformation=transformation,
             **(shape.facts() if transformation is None or transformation.family.alone else {}),
+            **(shape.missing_facts() if not weighed and _counted(transformation) else {}),
         )
 
     values, indicators = len(shape.values), len(shape.indicators)
@@ -121,15 +126,13 @@ def gaussian_rounds(
         rounds.append(spike_measurement(shape, multipliers["spikes"], pure=False, rows_per_person=rows_per_person))
     if "ranks" in shares:
         degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
-        # B soft counts are B - 1 cosines.
+        # Of B soft counts there are B - 1 cosines.
         counts = degrees + 1 if not weighed and values <= MOST_COUNTED else None
-        ranks = shape.moments(degrees) if counts is None else shape.soft_counts(counts)
-        indicator = RANK_INDICATOR_WEIGHT if counts is None else COUNTED_INDICATOR_WEIGHT
-        own = falling(ranks[: values * degrees]) if counts is None else [1.0] * (values * counts)
-        weights = own + [indicator] * indicators
-        purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
-        purpose += SHARES_AGAIN if indicators else ""
-        rounds.append(measured("ranks", purpose, ranks, weights, shape.straight(RankHistogram(counts))))
+        family = RankHistogram(counts, cosines=counts is not None and degrees >= MANY_COSINES)
+        purpose = ranks_purpose(family, degrees) + (SHARES_AGAIN if indicators else "")
+        ranks = shape.ranks(family, degrees)
+        weights = _rank_weights(family, ranks[: len(ranks) - indicators], indicators)
+        rounds.append(measured("ranks", purpose, ranks, weights, shape.straight(family)))
     if "pairs" in shares:
         pairs = shape.pairs()
         weights = pair_weights(pairs, math.sqrt(lean.mean_weight))
@@ -141,6 +144,11 @@ def gaussian_rounds(
         rounds.append(measured("lengths", purpose, lengths, falling(lengths), shape.straight(RowNorms())))
     rounds += _table_rounds(shape, tables, multipliers, pure=False, rows_per_person=rows_per_person)
     return rounds + _level_rounds(shape, levels, multipliers, pure=False, rows_per_person=rows_per_person)
+
+
+def _counted(transformation: Transformation | None) -> bool:
+    """Whether missing values can add nothing: to low moments, and to soft counts and their cosines."""
+    return transformation is None or (isinstance(transformation.family, RankHistogram) and transformation.family.exact)
 
 
 def with_tables(shares: dict[str, float], tables: Sequence[TableRound], *, spikes: float) -> dict[Any, float]:
@@ -218,6 +226,17 @@ def _rank_degrees(columns: int, rows: float, multiplier: float, smoothness: int)
     return round(min(MOST_RANK_DEGREES, max(FEWEST_RANK_DEGREES, wanted)))
 
 
+def _rank_weights(family: RankHistogram, ranks: Sequence[Feature], indicators: int) -> list[float]:
+    """Weigh cosines or soft counts of numbers, then indicators: two levels of a category move as far as those of a number."""
+    if family.cells is None:
+        return falling(ranks) + [RANK_INDICATOR_WEIGHT] * indicators
+    if not family.cosines:
+        return [1.0] * len(ranks) + [COUNTED_INDICATOR_WEIGHT] * indicators
+    one = [term_feature((0, k)) for k in range(1, family.cells)]
+    moved = hat_cosines_l2(one, falling(one, power=COSINE_POWER), {}, counts=family.cells)
+    return falling(ranks, power=COSINE_POWER) + [moved / math.sqrt(2.0)] * indicators
+
+
 def _rank_noise(columns: int, rows: float, multiplier: float) -> float:
     """Return about the noise of the first cosine of ranks; that of degree k is sqrt(k) times as large."""
     return math.sqrt(8.0 * columns) * multiplier / rows
@@ -291,6 +310,7 @@ def pure_rounds(
             rows_per_person=rows_per_person,
             transformation=transformation,
             **(shape.facts() if transformation is None else {}),
+            **(shape.missing_facts() if name == "means" and not weighed else {}),
         )
 
     means, weights = shape.moments(1), [1.0] * len(shape.values) + [PURE_INDICATOR_WEIGHT] * len(shape.indicators)
@@ -307,9 +327,10 @@ def pure_rounds(
         many = degrees >= MANY_DEGREES and values <= MOST_COUNTED
         counts = _rank_counts(values, people, epsilons["ranks"]) if many else None
         ranks = shape.moments(counts or degrees)[: (counts or degrees) * values]
-        purpose = COSINES.format(degrees) if counts is None else SOFT_COUNTS.format(counts)
+        family = RankHistogram(counts)
+        purpose = ranks_purpose(family, degrees)
         kind = "cube" if counts is None else "discrete laplace"
-        rounds.append(measured("ranks", purpose, ranks, shape.straight(RankHistogram(counts)), mechanism=kind))
+        rounds.append(measured("ranks", purpose, ranks, shape.straight(family), mechanism=kind))
     if "pairs" in shares:
         pairs = shape.pairs()
         weights = pair_weights(pairs, MEAN_WEIGHT * math.sqrt(d))

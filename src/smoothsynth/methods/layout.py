@@ -102,6 +102,10 @@ class Shape:
         """Return what a measurement must know of indicators for its sensitivity."""
         return {"exclusive": self.exclusive, "binary": self.indicators} if self.indicators else {}
 
+    def missing_facts(self) -> dict[str, Any]:
+        """Return what a measurement of values and indicators must know to let missing values add nothing."""
+        return {"missing": self.missing} if self.missing else {}
+
     def moments(self, degree: int) -> list[Feature]:
         """Return T_k of each value up to a degree, degree by degree, then each indicator."""
         own = [term_feature((c, k)) for k in range(1, degree + 1) for c in self.values]
@@ -110,6 +114,17 @@ class Shape:
     def soft_counts(self, counts: int) -> list[Feature]:
         """Return the soft counts of each value, then each indicator: the last of its counts, which is 0 at 0 and 1 at 1."""
         own = [term_feature((c, j)) for j in range(1, counts + 1) for c in self.values]
+        return own + [term_feature((c, counts)) for c in self.indicators]
+
+    def ranks(self, family: RankHistogram, degrees: int) -> list[Feature]:
+        """Return so many cosines of the rank of each value, or what there is of its soft counts, then each indicator."""
+        if family.cells is None:
+            return self.moments(degrees)
+        return self.soft_cosines(family.cells) if family.cosines else self.soft_counts(family.cells)
+
+    def soft_cosines(self, counts: int) -> list[Feature]:
+        """Return the cosines of the soft counts of each value, then the last count of each indicator."""
+        own = [term_feature((c, k)) for k in range(1, counts) for c in self.values]
         return own + [term_feature((c, counts)) for c in self.indicators]
 
     def pairs(self) -> tuple[Feature, ...]:
@@ -180,9 +195,9 @@ def cosines_of_length(degrees: int) -> list[Feature]:
     return [term_feature((0, k)) for k in range(1, degrees + 1)]
 
 
-def falling(features: Sequence[Feature]) -> list[float]:
-    """Weigh degree k by k^(-1/2): it minimises the noise of the distribution function, sum s_k^2 / k^2."""
-    return [feature.degree**-0.5 for feature in features]
+def falling(features: Sequence[Feature], *, power: float = 0.5) -> list[float]:
+    """Weigh degree k by k^(-power); 1/2 minimises the noise of the distribution function, sum s_k^2 / k^2."""
+    return [feature.degree**-power for feature in features]
 
 
 def pair_weights(features: Sequence[Feature], mean: float) -> list[float]:
@@ -302,6 +317,7 @@ SHARES = "the share of each level"
 SQUARE = "the second moment T_2, averaged over the columns"
 COSINES = "{} cosines of the ranks in each column"
 SOFT_COUNTS = "{} soft counts of the ranks in each column"
+SOFT_COSINES = "{} cosines of soft counts of the ranks in each column"
 SHARES_AGAIN = ", shares again"
 PAIRS = "means, squares and products of standardised columns, rows cut to a length"
 LENGTHS = "{} cosines of the rank of a row's length"
@@ -341,8 +357,8 @@ def _of_family(family: QueryFamily, features: Features, shape: Shape) -> str | N
             return tables_purpose(len(features.tables), order)
         case LevelHistograms():
             return levels_purpose(family)
-        case RankHistogram(cells=cells):
-            return _of_ranks(features, shape, cells)
+        case RankHistogram():
+            return _of_ranks(features, shape, family)
     return None
 
 
@@ -376,17 +392,24 @@ def _of_first(features: Features, shape: Shape) -> str | None:
     return next((with_shares(own, shape) for own in found), None)
 
 
-def _of_ranks(features: Features, shape: Shape, counts: int | None) -> str | None:
+def _of_ranks(features: Features, shape: Shape, family: RankHistogram) -> str | None:
     """Name cosines or soft counts of values, with the indicators or without them."""
-    degrees = counts or max(feature.degree for feature in features)
-    own, purpose = degrees * len(shape.values), (COSINES if counts is None else SOFT_COUNTS).format(degrees)
+    counts = family.cells
+    degrees = max(feature.degree for feature in features) if counts is None else counts - family.cosines
+    own = degrees * len(shape.values)
     # A folder of a stranger may name a degree and columns of which no list fits into memory.
     if not own or len(features) not in (own, own + len(shape.indicators)):
         return None
-    known = tuple(shape.moments(degrees) if counts is None else shape.soft_counts(counts))
-    if features != known[: len(features)]:
+    if features != tuple(shape.ranks(family, degrees)[: len(features)]):
         return None
-    return purpose if len(features) == own else purpose + SHARES_AGAIN
+    return ranks_purpose(family, degrees) + ("" if len(features) == own else SHARES_AGAIN)
+
+
+def ranks_purpose(family: RankHistogram, degrees: int) -> str:
+    """Name so many cosines or soft counts of ranks."""
+    if family.cells is None:
+        return COSINES.format(degrees)
+    return SOFT_COSINES.format(degrees) if family.cosines else SOFT_COUNTS.format(family.cells)
 
 
 def _of_lengths(features: Features) -> str | None:

@@ -3,7 +3,8 @@
 Categories and missing values: shares of levels and indicators from their noisy moments, and moments where a value is there.
 
 A level or an indicator is 0 or 1, so its moment is its share. A missing value is the centre of its range, so with p the share
-that is missing a moment of the coordinate is  b = (1 - p) E[phi | there] + p phi(centre).
+that is missing a moment of the coordinate is  b = (1 - p) E[phi | there] + p phi(centre).  Where missing values were measured
+to add nothing, the last is not there.
 
 Columns from their first moments: the flattest densities that agree, where columns resemble each other as far as they do.
 
@@ -221,7 +222,11 @@ def learn_low(columns: Marginals, low: Sequence[NoisyMoments]) -> Marginals:
 def _low_of(columns: Marginals, low: Sequence[NoisyMoments]) -> _Low | None:
     missing = np.array([missing_share(columns, c) for c in range(columns.count)])
     parts = [
-        (feature, value - _centre(feature) * float(np.mean([missing[term[0][0]] for term in feature.terms])), deviation)
+        (
+            feature,
+            value - _centre(noisy, feature) * float(np.mean([missing[t[0][0]] for t in feature.terms])),
+            deviation,
+        )
         for noisy in low
         for feature, value, deviation in zip(noisy.features, noisy.values, noisy.deviations, strict=True)
         if separable(feature) and feature.terms[0][0][0] not in columns.groups.indicators
@@ -232,9 +237,10 @@ def _low_of(columns: Marginals, low: Sequence[NoisyMoments]) -> _Low | None:
     return _Low(features, np.array(values), np.array(deviations), 1.0 - missing)
 
 
-def _centre(feature: Feature) -> float:
-    """Return T_k(0), what a missing value adds."""
-    return math.cos(feature.degree * math.pi / 2.0)
+def _centre(noisy: NoisyMoments, feature: Feature) -> float:
+    """Return what a missing value adds:  T_k(0), or nothing."""
+    apart = feature.terms[0][0][0] in dict(noisy.measurement.missing)
+    return 0.0 if apart else math.cos(feature.degree * math.pi / 2.0)
 
 
 def first_moments(columns: Marginals, low: Sequence[NoisyMoments]) -> tuple[Array, Array]:
@@ -249,7 +255,7 @@ def first_moments(columns: Marginals, low: Sequence[NoisyMoments]) -> tuple[Arra
             single = separable(feature) and not feature.pooled and degree <= 2
             if single and coordinate not in columns.groups.indicators:
                 missing = missing_share(columns, coordinate)
-                found = where_there(value, deviation, missing=missing, centre=_centre(feature))
+                found = where_there(value, deviation, missing=missing, centre=_centre(noisy, feature))
                 moments[coordinate, degree - 1], deviations[coordinate, degree - 1] = found
     return moments, deviations
 

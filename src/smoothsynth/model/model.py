@@ -74,15 +74,17 @@ if TYPE_CHECKING:
 FLAT_SHARE = 0.1
 
 
-def rank_transformation(columns: Marginals, counts: int | None = None) -> Transformation:
+def rank_transformation(columns: Marginals, family: RankHistogram) -> Transformation:
     """See each coordinate as cos(pi F(x)), F its distribution function: T_k of it is cos(k pi F(x)).
 
     A column that the model thinks crowded in a corner is spread over the whole cube. Levels and indicators stay what they
-    are. For soft counts a coordinate is 2 F(x) - 1: they are evenly spread over ranks.
+    are. For soft counts, and their cosines, a coordinate is 2 F(x) - 1: they are evenly spread over ranks.
     """
     ranks = _ranks(columns, FLAT_SHARE)
-    lines = [knot_places() if f is None else np.cos(np.pi * f) if counts is None else 2.0 * f - 1.0 for f in ranks]
-    return Transformation.from_values(np.stack(lines), RankHistogram(counts))
+    lines = [
+        knot_places() if f is None else np.cos(np.pi * f) if family.cells is None else 2.0 * f - 1.0 for f in ranks
+    ]
+    return Transformation.from_values(np.stack(lines), family)
 
 
 def _ranks(columns: Marginals, flat: float) -> list[Array | None]:
@@ -264,7 +266,9 @@ def update_through(model: Model, origin: Model, noisy: NoisyMoments) -> Model:
 
 def _propose_ranks(model: Model, measurement: Measurement, rows: int) -> Transformation:
     family = measurement.family
-    return rank_transformation(model.columns, family.cells if isinstance(family, RankHistogram) else None)
+    if not isinstance(family, RankHistogram):
+        raise TypeError("ranks are seen as a histogram of them")
+    return rank_transformation(model.columns, family)
 
 
 def _propose_scores(model: Model, measurement: Measurement, rows: int) -> Transformation:

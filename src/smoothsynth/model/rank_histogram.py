@@ -1,8 +1,10 @@
 """Columns from noisy cosines or soft counts of the ranks in them: what all have in common, and what each has of its own.
 
-Soft counts are taken for B - 1 cosines, each of them drawn straight from the middle of one count to that of the next:
+Of B soft counts there are B - 1 cosines, each of them drawn straight from the middle of one count to that of the next:
 
-    b_k = sum over j of  cos(pi k (j - 1/2) / B)  n_j,       k = 1 .. B - 1,      with noise sqrt(B / 2) times that of a count
+    b_k = sum over j of  cos(pi k (j - 1/2) / B)  n_j,       n_j = (1 + 2 sum over k of  cos(pi k (j - 1/2) / B) b_k) / B
+
+Either was measured. Where counts were, the noise of a cosine is sqrt(B / 2) times that of a count.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 from smoothsynth.model.marginal_moments import UNKNOWN, first_moments, learn_shares, missing_share, where_there
 from smoothsynth.model.marginals import first_functions, tilt
 from smoothsynth.model.spikes import spike_functions
-from smoothsynth.queries.bases import LATTICE, HatBasis, count_values
+from smoothsynth.queries.bases import LATTICE, HatBasis, cosine_map, count_values
 from smoothsynth.queries.families import RankHistogram
 from smoothsynth.queries.transformation import knot_places
 
@@ -59,19 +61,20 @@ def learn_ranks(
     transformation, family = noisy.measurement.transformation, noisy.measurement.family
     if transformation is None or not isinstance(family, RankHistogram):
         raise ValueError("ranks are measured through a view")
-    counts, loose = values.shape[1], _LOOSE
-    degrees = np.arange(1, counts + 1)
     if family.cells is not None:
+        cosines = _cosines(family.cells, measured=family.cosines)
+        counts = (1.0 + 2.0 * values @ cosines) / family.cells if family.cosines else values
         columns = columns.with_cells_at(
-            {c: _crowded(transformation, c, values[c]) for c in lines if not columns.exact[c]}
+            {c: _crowded(transformation, c, counts[c]) for c in lines if not columns.exact[c]}
         )
     ranks = _seen_ranks(columns, transformation, lines)
     if family.cells is None:
-        functions = np.cos(np.pi * ranks[:, None, :] * degrees[:, None])
+        functions, loose = np.cos(np.pi * ranks[:, None, :] * np.arange(1, values.shape[1] + 1)[:, None]), _LOOSE
     else:
-        cosines = np.cos(np.pi * degrees[:-1, None] * (degrees - 0.5) / counts)
-        functions = np.stack([cosines @ count_values(2.0 * line - 1.0, counts) for line in ranks])
-        values, deviations, loose = values @ cosines.T, np.sqrt(deviations**2 @ cosines.T**2), _LOOSE_COUNTS
+        functions = np.stack([cosines @ count_values(2.0 * line - 1.0, family.cells) for line in ranks])
+        loose = _LOOSE_COUNTS
+        if not family.cosines:
+            values, deviations = values @ cosines.T, np.sqrt(deviations**2 @ cosines.T**2)
     start = columns.mixed(min(_MOST_FLAT, _HIDDEN * float(deviations[lines, 0].mean())))
     own = np.einsum("dqg,dg->dq", functions, start.masses)
     apart, deviations[lines] = _common_and_own((values - own)[lines], deviations[lines], loose)
@@ -86,6 +89,14 @@ def learn_ranks(
         values, deviations = np.hstack([values, held]), np.hstack([deviations, loose * closely])
     shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
     return tilt(start, functions, values, deviations).with_shares(shares)
+
+
+def _cosines(counts: int, *, measured: bool) -> Array:
+    """Return what each soft count adds to each cosine; where cosines were measured, as they were."""
+    if measured:
+        return cosine_map(counts)[:-1] / LATTICE
+    degrees = np.arange(1, counts + 1)
+    return np.asarray(np.cos(np.pi * degrees[:-1, None] * (degrees - 0.5) / counts))
 
 
 def _seen_ranks(columns: Marginals, transformation: Transformation, lines: Sequence[int]) -> Array:
@@ -114,7 +125,9 @@ def rank_noise(noisy: NoisyMoments | None) -> float:
     if noisy is None:
         return math.inf
     basis = noisy.measurement.family.basis
-    return float(np.min(noisy.deviations)) * (math.sqrt(basis.cells / 2.0) if isinstance(basis, HatBasis) else 1.0)
+    if isinstance(basis, HatBasis):
+        return float(np.min(noisy.deviations)) * math.sqrt(basis.cells / 2.0)
+    return float(np.min(noisy.deviations[[feature.degree == 1 for feature in noisy.features]]))
 
 
 def _common_and_own(values: Array, deviations: Array, loose: float) -> tuple[Array, Array]:
@@ -135,12 +148,15 @@ def _common_and_own(values: Array, deviations: Array, loose: float) -> tuple[Arr
 
 def _released(columns: Marginals, noisy: NoisyMoments) -> tuple[Array, Array]:
     """Return cosines or counts of ranks where values are there, and their noise, (coordinates, number)."""
-    degree = max(feature.degree for feature in noisy.features)
+    indicators = columns.groups.indicators
+    degree = max(feature.degree for feature in noisy.features if feature.terms[0][0][0] not in indicators)
     values, deviations = np.zeros((columns.count, degree)), np.full((columns.count, degree), UNKNOWN)
-    seen = noisy.measurement.evaluate(np.zeros((1, columns.count)))[0]
+    empty = np.zeros((1, columns.count))
+    empty[:, [indicator for _, indicator in columns.groups.missing]] = 1.0
+    seen = noisy.measurement.evaluate(empty)[0]
     for feature, value, deviation, centre in zip(noisy.features, noisy.values, noisy.deviations, seen, strict=True):
         ((coordinate, k),) = feature.terms[0]
-        if coordinate not in columns.groups.indicators:
+        if coordinate not in indicators:
             missing = missing_share(columns, coordinate)
             found = where_there(value, deviation, missing=missing, centre=float(centre))
             values[coordinate, k - 1], deviations[coordinate, k - 1] = found

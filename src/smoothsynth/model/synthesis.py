@@ -25,7 +25,7 @@ from smoothsynth.model.model import empty_model
 from smoothsynth.model.sampling import generator as seeded
 from smoothsynth.model.sampling import systematic
 from smoothsynth.model.tables import spread_out
-from smoothsynth.queries.bases import CosineGrid
+from smoothsynth.queries.bases import Chebyshev, CosineGrid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,7 +108,7 @@ def _weigh(
 
 
 def _seen(noisy: NoisyMoments, points: NDArray[np.float64]) -> tuple[Sequence[Feature], NDArray[np.float64]]:
-    if noisy.measurement.family.shares:
+    if not isinstance(noisy.measurement.family.basis, Chebyshev) or noisy.measurement.missing:
         raise PlanError("Soft counts tell the model of columns; candidates are not weighed by them.")
     return noisy.features, noisy.measurement.seen(points)
 

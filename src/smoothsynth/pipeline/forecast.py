@@ -107,7 +107,8 @@ def _looked_at(plan: Plan) -> Iterator[tuple[Measurement, Array]]:
     for m in plan.measurements:
         if not isinstance(m.features, Cells):
             seen = m if model is None else replace(m, transformation=model.proposed(m, plan.rows))
-            yield seen, m.deviations(plan.rows)
+            # The flat density has a value in every row.
+            yield replace(seen, missing=()), m.deviations(plan.rows)
 
 
 # A delta that a plan under pure epsilon is compared with, where the number of rows allows it.

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 # Raised whenever the folder changes, until a version is tagged; folders of earlier formats are read and answer.
-FORMAT = 3
-FORMATS = (1, 2, FORMAT)
+FORMAT = 4
+FORMATS = (1, 2, 3, FORMAT)
 NEIGHBOURS = (
     "Two tables are neighbours if they have the same number of rows and differ in one row; "
     "the number of rows is public."

@@ -17,6 +17,10 @@ With Y in [-S, S] a lattice value (smoothsynth.queries.bases),
 the i-th count (from 0) of the row is  S - f,  the next one is  f,  and all others are 0. So a row adds S to the counts of a
 column, whatever their number is, and replacing it moves them by at most 2 S (docs/proofs/sensitivity.md, section 12).
 
+Cosines of soft counts: a public linear map of them. With n_j the counts, from 0, in units of S, the k-th of B - 1 is
+
+    sum over j of  rint(S cos(pi k (2 j + 1) / 2 B))  n_j,      a whole number in [-S^2, S^2] for each row
+
 Chebyshev moments of weights on a grid of Chebyshev nodes, and their transpose, axis by axis. The nodes of one axis are
 x_j = cos(pi (j + 1/2) / M), j = 0 .. M-1, so  T_r(x_j) = cos(pi r (j + 1/2) / M)  and
 
@@ -206,6 +210,17 @@ def count_values(coordinate: Array, counts: int) -> Array:
     return values
 
 
+@functools.lru_cache(maxsize=32)
+def cosine_map(counts: int) -> NDArray[np.int64]:
+    """Return what each soft count (a column) adds to each cosine (a row), and in the last row to the last count, times S."""
+    made = np.zeros((counts, counts), dtype=np.int64)
+    degrees, middles = np.arange(1, counts)[:, None], 2 * np.arange(counts) + 1
+    made[:-1] = np.rint(LATTICE * np.cos(math.pi / (2 * counts) * (degrees * middles)))
+    made[-1, -1] = LATTICE
+    made.setflags(write=False)
+    return made
+
+
 def evaluate_hats(features: Sequence[Feature], points: Array, counts: int) -> Array:
     """Return the (points, features) matrix of soft counts; a factor (c, j) is the j-th count of coordinate c."""
     known: dict[int, Array] = {}
@@ -269,6 +284,23 @@ class Chebyshev:
 
 
 @dataclass(frozen=True, slots=True)
+class HatCosines:
+    """Factor (c, k) is the k-th cosine made of so many hat functions as `cells`; factor (c, cells) the last of these."""
+
+    name: ClassVar[str] = "hat cosines"
+    cells: int
+
+    def evaluate(self, features: Sequence[Feature], seen: Array) -> Array:
+        """Return the (points, features) matrix of features at points as they are seen."""
+        factors = self.factors(seen)
+        return np.stack([factors.of(*feature.terms[0][0]) for feature in features], axis=1)
+
+    def factors(self, seen: Array) -> Factors:
+        """Return the factors of features at points as they are seen."""
+        return _HatFactors(seen, self.cells, cosine_map(self.cells) / LATTICE)
+
+
+@dataclass(frozen=True, slots=True)
 class HatBasis:
     """Factor (c, j) is the j-th of the hat functions (linear B-splines) of coordinate c, as many as `cells`."""
 
@@ -303,14 +335,15 @@ class _ChebyshevFactors:
 class _HatFactors:
     """The hat functions of each coordinate of some points, as far as they were asked for."""
 
-    def __init__(self, points: Array, cells: int) -> None:
-        self._points, self._cells = points, cells
+    def __init__(self, points: Array, cells: int, matrix: Array | None = None) -> None:
+        self._points, self._cells, self._matrix = points, cells, matrix
         self._known: dict[int, Array] = {}
 
     def of(self, coordinate: int, number: int) -> Array:
         """Return one hat function of one coordinate."""
         if coordinate not in self._known:
-            self._known[coordinate] = count_values(self._points[:, coordinate], self._cells)
+            values = count_values(self._points[:, coordinate], self._cells)
+            self._known[coordinate] = values if self._matrix is None else self._matrix @ values
         return self._known[coordinate][number - 1]
 
 

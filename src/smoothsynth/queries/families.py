@@ -6,7 +6,7 @@ family, and what it learns from its moments, is registered in smoothsynth.model.
 
     family                  what is seen of a row                            basis
     MarginalMoments         its coordinates as they are                      Chebyshev polynomials
-    RankHistogram           each coordinate bent to its rank                 hat functions, or cosines
+    RankHistogram           each coordinate bent to its rank                 hat functions, their cosines, or cosines
     ClippedSecondMoments    standardised, clipped to a norm                  Chebyshev polynomials of degree 1 and 2
     RowNorms                the rank of its mean square                      cosines
     SoftTables              soft cells of columns                            products of one to three
@@ -15,6 +15,7 @@ family, and what it learns from its moments, is registered in smoothsynth.model.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,14 +28,17 @@ from smoothsynth.queries.bases import (
     MOST_CELLS,
     Chebyshev,
     HatBasis,
+    HatCosines,
     check_hats,
-    count_values,
     feature_values,
 )
 from smoothsynth.queries.sensitivity import (
     Indicators,
     clipped_l1,
     clipped_l2,
+    hat_cosines_l1,
+    hat_cosines_l2,
+    hat_cosines_size,
     hat_l1,
     hat_l2,
     l1_sensitivity,
@@ -154,6 +158,10 @@ class QueryFamily:
         """Bound how far one row moves the sums, in length."""
         return l2_sensitivity(features, weights, indicators)
 
+    def size(self, features: Features, weights: Weights, power: int) -> float:
+        """Bound  sum |w phi|^p  of one row over features of one coordinate."""
+        return math.fsum(float(weight) ** power for weight in weights)
+
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""
         return {"radius": None, "pooled": False}
@@ -168,19 +176,24 @@ class MarginalMoments(QueryFamily):
 
 @dataclass(frozen=True, slots=True)
 class RankHistogram(QueryFamily):
-    """Hat functions of the rank of each coordinate, so many as `cells`; or cosines of it."""
+    """Hat functions of the rank of each coordinate, so many as `cells`, or `cosines` made of these; or of the rank itself."""
 
     name: ClassVar[str] = "rank histogram"
     cells: int | None = None
+    cosines: bool = False
 
     def __post_init__(self) -> None:
         if self.cells is not None and not (type(self.cells) is int and FEWEST_CELLS <= self.cells <= MOST_CELLS):
             raise PlanError(f"There can be {FEWEST_CELLS} to {MOST_CELLS} soft counts of a coordinate.")
+        if type(self.cosines) is not bool or (self.cosines and self.cells is None):
+            raise PlanError("Cosines are made of soft counts: say of how many.")
 
     @property
     def basis(self) -> Basis:
         """The functions of what is seen."""
-        return Chebyshev() if self.cells is None else HatBasis(self.cells)
+        if self.cells is None:
+            return Chebyshev()
+        return HatCosines(self.cells) if self.cosines else HatBasis(self.cells)
 
     @property
     def exact(self) -> bool:
@@ -190,7 +203,7 @@ class RankHistogram(QueryFamily):
     @property
     def shares(self) -> bool:
         """Whether moments are shares of the rows, from 0 to 1."""
-        return self.cells is not None
+        return self.cells is not None and not self.cosines
 
     def check(self, features: Features, lines: int) -> None:
         """Refuse features that are not different hat functions of single coordinates."""
@@ -204,28 +217,45 @@ class RankHistogram(QueryFamily):
         if self.cells is None:
             # Python 3.10 has no super() without arguments in a dataclass with slots.
             return QueryFamily.indicators(self, transformation, features, binary, exclusive)
-        at_zero = {c: count_values(transformation.bend(c, np.zeros(1)) / LATTICE, self.cells)[:, 0] for c in binary}
-        moved = {c for ((c, j),) in (f.terms[0] for f in features) if c in at_zero and at_zero[c][j - 1] != 0.0}
+        at_zero = {c: self.basis.factors(transformation.bend(c, np.zeros(1))[:, None] / LATTICE) for c in binary}
+        moved = {c for ((c, j),) in (f.terms[0] for f in features) if c in at_zero and at_zero[c].of(0, j)[0] != 0.0}
         return _kept(set(binary) - moved, binary, exclusive)
 
     def linf(self, features: Features, weights: Weights, indicators: Indicators) -> int:
         """Bound how far one row moves the sums, in the largest of them."""
-        return max(weights) if self.cells is not None else linf_sensitivity(features, weights, indicators)
+        if self.cells is None:
+            return linf_sensitivity(features, weights, indicators)
+        return max(weights) * (2 if self.cosines else 1)
 
     def l1(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in their sum."""
-        bound = l1_sensitivity if self.cells is None else _counted_l1
-        return bound(features, weights, indicators)
+        if self.cells is None:
+            return l1_sensitivity(features, weights, indicators)
+        if self.cosines:
+            return hat_cosines_l1(features, weights, indicators.groups(), counts=self.cells)
+        return hat_l1(features, weights, indicators.groups())
 
     def l2(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
-        bound = l2_sensitivity if self.cells is None else _counted_l2
-        return bound(features, weights, indicators)
+        if self.cells is None:
+            return l2_sensitivity(features, weights, indicators)
+        if self.cosines:
+            return hat_cosines_l2(features, weights, indicators.groups(), counts=self.cells)
+        return hat_l2(features, weights, indicators.groups())
+
+    def size(self, features: Features, weights: Weights, power: int) -> float:
+        """Bound  sum |w phi|^p  of one row over features of one coordinate."""
+        if self.cells is None:
+            return QueryFamily.size(self, features, weights, power)
+        if self.cosines:
+            return hat_cosines_size(features, weights, counts=self.cells, power=power)
+        return float(max(weights)) ** power
 
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""
         plain: dict[str, Any] = {"radius": None, "pooled": False}
-        return plain if self.cells is None else {**plain, "counts": self.cells}
+        counted = plain if self.cells is None else {**plain, "counts": self.cells}
+        return {**counted, "cosines": True} if self.cosines else counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,11 +356,3 @@ class BentFactors:
 def _kept(known: Collection[int], binary: Sequence[int], exclusive: Groups) -> Indicators:
     kept = tuple(c for c in binary if c in known)
     return Indicators(kept, tuple(tuple(c for c in group if c in kept) for group in exclusive))
-
-
-def _counted_l1(features: Features, weights: Weights, indicators: Indicators) -> float:
-    return hat_l1(features, weights, indicators.groups())
-
-
-def _counted_l2(features: Features, weights: Weights, indicators: Indicators) -> float:
-    return hat_l2(features, weights, indicators.groups())

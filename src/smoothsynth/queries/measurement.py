@@ -6,7 +6,8 @@ an integer in [-S^2, S^2]; its sum B_r over rows is exact. Released is
     Z_r = floor(B_r w_r / (p_r S^2)) + integer noise,      w_r a whole number,  p_r the number of pooled terms
 
 so the moment is estimated by Z_r / (n w_r), and one row moves floor(...) by at most 2 w_r, exactly. Where n counts persons,
-B_r is the sum over persons of the average over their rows (docs/proofs/persons.md).
+B_r is the sum over persons of the average over their rows (docs/proofs/persons.md). Where a missing value adds nothing to
+the features of its column, B_r is without what it added (docs/proofs/sensitivity.md, section 16).
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from smoothsynth.errors import PlanError
 from smoothsynth.queries.bases import LATTICE, Feature, Term
 from smoothsynth.queries.families import MarginalMoments
 from smoothsynth.queries.level_histograms import LevelHistograms
+from smoothsynth.queries.missing import ThereFactors, check_missing, missing_sensitivity, values_there, without_missing
 from smoothsynth.queries.selection import TableSelection
 from smoothsynth.queries.sensitivity import Indicators
 from smoothsynth.queries.soft_tables import Cells, SoftTables
 from smoothsynth.queries.transformation import Transformation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from smoothsynth.queries.bases import Factors
-    from smoothsynth.queries.families import QueryFamily
+    from smoothsynth.queries.families import Block, QueryFamily
     from smoothsynth.schema import Schema
 
 
@@ -57,6 +59,9 @@ class Measurement:
     sensitivity of the Gaussian one. `weights` are whole numbers, FULL_WEIGHT for an unscaled feature. Coordinates named
     in `binary` are 0 or 1 in every row, and at most one of each group of `exclusive` is 1: facts of the schema.
 
+    A row in which a value is missing adds nothing to features of that value, where `missing` has its coordinate and that of
+    its indicator: then it moves those or the indicator, and no more than both (docs/proofs/sensitivity.md, section 16).
+
     With a `choice`, features are the cells of all tables that can be chosen, and of those that were chosen once they are;
     noise is that of as many tables as are chosen. If the rows of a person are averaged, `averaged` is how many at most.
     """
@@ -72,6 +77,7 @@ class Measurement:
     transformation: Transformation | None = None
     exclusive: tuple[tuple[int, ...], ...] = ()
     binary: tuple[int, ...] = ()
+    missing: tuple[tuple[int, int], ...] = ()
     choice: TableSelection | None = None
     # Computed once, when first asked for: no part of what is measured, and not taken over by `replace`.
     _sensitivity: int | None = field(default=None, init=False, repr=False, compare=False)
@@ -101,6 +107,8 @@ class Measurement:
         grouped = [c for group in self.exclusive for c in group]
         if len(set(grouped)) < len(grouped) or not set(grouped) <= set(self.binary):
             raise PlanError("Exclusive groups must have no coordinate in common, and binary ones only.")
+        if self.missing:
+            check_missing(self)
         if self.mechanism == "cube" and self.epsilon and len(self.features) > self.sensitivity / self.epsilon:
             raise PlanError(
                 f"epsilon = {self.epsilon:g} for {len(self.features):,} moments is finer than the lattice of whole "
@@ -131,10 +139,13 @@ class Measurement:
             # Cells are whole numbers in units of a row: nothing is rounded, but for the averages of a person's rows.
             return math.ceil(self._table_bound(family) * self.rows_per_person) + math.ceil(self._table_floors())
         slack = [1.0 + (0.0 if family.exact else 2.0 * self.rows_per_person * w * _rounding(f)) for f, w in self._pairs]
-        if self.mechanism == "discrete laplace":
-            exact, extra = family.l1(self.features, self.weights, self._indicators), math.fsum(slack)
+        power, bound = (1, family.l1) if self.mechanism == "discrete laplace" else (2, family.l2)
+        extra = math.fsum(slack) if power == 1 else math.hypot(*slack)
+        if self.missing:
+            known = self._indicators, self.missing
+            exact = missing_sensitivity(self.features, self.weights, *known, power=power, bound=bound, size=family.size)
         else:
-            exact, extra = family.l2(self.features, self.weights, self._indicators), math.hypot(*slack)
+            exact = bound(self.features, self.weights, self._indicators)
         return math.ceil((exact * self.rows_per_person + extra) * (1.0 + 1e-9))
 
     def _table_bound(self, family: SoftTables | LevelHistograms) -> float:
@@ -201,12 +212,25 @@ class Measurement:
 
     def evaluate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the (points, features) matrix of what is measured, seen through the transformation."""
-        return self.family.basis.evaluate(self.features, self.seen(points))
+        values = self.family.basis.evaluate(self.features, self.seen(points))
+        there = values_there(self.missing, points)
+        for place, feature in enumerate(self.features if there else ()):
+            values[:, place] *= there.get(feature.terms[0][0][0], 1.0)
+        return values
 
     def factors(self, points: NDArray[np.float64]) -> Factors:
         """Return the factors of features at points of the cube, each computed once it is asked for."""
         seen = self.transformation
-        return self.family.basis.factors(points) if seen is None else self.family.factors(seen, points)
+        found = self.family.basis.factors(points) if seen is None else self.family.factors(seen, points)
+        return ThereFactors(found, values_there(self.missing, points)) if self.missing else found
+
+    def blocks(self, dimensions: int) -> Iterator[tuple[Block, ...]]:
+        """Yield what is measured as the family splits it; features of a value that may be missing read its indicator."""
+        indicators = dict(self.missing)
+        for alternatives in self.family.blocks(self.features, dimensions):
+            beside = [{indicators[c] for c in block.read if c in indicators} for block in alternatives]
+            pairs = zip(alternatives, beside, strict=True)
+            yield tuple(replace(block, read=block.read | own) if own else block for block, own in pairs)
 
     def seen(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return points of the cube as they are seen through the transformation, if there is one."""
@@ -348,6 +372,7 @@ class NoisyMoments:
             "view": None if m.transformation is None else m.transformation.as_dict(),
             "exclusive": [list(group) for group in m.exclusive],
             "binary": list(m.binary),
+            **({"missing": [list(pair) for pair in m.missing]} if m.missing else {}),
             **({} if m.choice is None else {"choice": m.choice.as_dict()}),
         }
 
@@ -368,6 +393,7 @@ class NoisyMoments:
             transformation=transformation,
             exclusive=tuple(tuple(int(c) for c in group) for group in facts.get("exclusive", ())),
             binary=tuple(int(c) for c in facts.get("binary", ())),
+            missing=tuple((int(value), int(indicator)) for value, indicator in facts.get("missing", ())),
             choice=None if choice is None else TableSelection.from_dict(choice, rows_per_person=together),
         )
         return cls(measurement, int(facts["rows"]), tuple(int(z) for z in facts["integers"]))
@@ -429,6 +455,8 @@ def check_indicators(measurement: Measurement, schema: Schema) -> None:
     loose = any(c not in groups for group in measurement.exclusive for c in group)
     if apart or loose or not set(measurement.binary) <= set(schema.binary):
         raise PlanError("Binary and exclusive coordinates of a measurement must be levels and marks of the schema.")
+    if not set(measurement.missing) <= set(schema.missing):
+        raise PlanError("Values that may be missing, and their indicators, must be those of the schema.")
     if isinstance(measurement.family, LevelHistograms):
         measurement.family.check_schema(schema)
 
@@ -447,6 +475,8 @@ def coarse_sums(sums: Sequence[int], measurement: Measurement, *, denominator: i
     unit = LATTICE * LATTICE * denominator
     if isinstance(measurement.features, Cells):
         return [total * FULL_WEIGHT // unit for total in sums]
+    if measurement.missing:
+        sums = without_missing(sums, measurement)
     pairs = zip(sums, measurement.features, measurement.weights, strict=True)
     return [total * weight // (len(feature.terms) * unit) for total, feature, weight in pairs]
 

@@ -27,6 +27,8 @@ which is attained by two rows in the middle of those counts. Of a coordinate wit
 Counts of an indicator that are all 0 where the indicator is 0 move only if it is 1 in one of two rows. So the levels of a
 category are together like one coordinate, each of them with its largest w.
 
+Bounds for cosines of soft counts, a public linear map of them (section 15): largest at two corners too, which are tried.
+
 How far one row can move the sums of weighted features.
 
 All bounds are for tables of the same size that differ in one row (replace-one), for the *sums* over
@@ -43,7 +45,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.queries.bases import CosineGrid, Feature
+from smoothsynth.queries.bases import LATTICE, CosineGrid, Feature, cosine_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -375,6 +377,54 @@ def hat_l1(features: Sequence[Feature], weights: Sequence[float], groups: Mappin
 def hat_l2(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> float:
     """Return the L2 sensitivity of weighted soft counts; `groups` has the category of each indicator."""
     return math.sqrt(math.fsum(_two_largest(features, [w * w for w in weights], groups))) * (1.0 + 1e-12)
+
+
+def hat_cosines_size(features: Sequence[Feature], weights: Sequence[float], *, counts: int, power: int) -> float:
+    """Return the most that a row makes of cosines of the soft counts of one coordinate:  max sum |w phi|^p."""
+    own = sorted((feature.terms[0][0][1], weight) for feature, weight in zip(features, weights, strict=True))
+    return _between_counts(tuple(own), counts, power)[1]
+
+
+def hat_cosines_l1(
+    features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int], *, counts: int
+) -> float:
+    """Return the L1 sensitivity of weighted cosines of so many soft counts; `groups` has the category of each indicator."""
+    return _of_counts(features, weights, groups, counts=counts, power=1) * (1.0 + 1e-12)
+
+
+def hat_cosines_l2(
+    features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int], *, counts: int
+) -> float:
+    """Return the L2 sensitivity of weighted cosines of so many soft counts; `groups` has the category of each indicator."""
+    return math.sqrt(_of_counts(features, weights, groups, counts=counts, power=2)) * (1.0 + 1e-12)
+
+
+def _of_counts(
+    features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int], *, counts: int, power: int
+) -> float:
+    """Bound  max sum |w phi(x) - w phi(x')|^p,  p the power: of each value between two counts, of a category two levels."""
+    columns: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for feature, weight in zip(features, weights, strict=True):
+        ((coordinate, number),) = feature.terms[0]
+        columns[coordinate].append((number, weight))
+    levels: dict[int, list[float]] = defaultdict(list)
+    moved = []
+    for coordinate, own in columns.items():
+        apart, largest = _between_counts(tuple(sorted(own)), counts, power)
+        if coordinate in groups:
+            levels[groups[coordinate]].append(largest)
+        else:
+            moved.append(apart)
+    return math.fsum(moved + [size for category in levels.values() for size in sorted(category)[-2:]])
+
+
+@functools.lru_cache(maxsize=256)
+def _between_counts(own: tuple[tuple[int, float], ...], counts: int, power: int) -> tuple[float, float]:
+    """Return the most that a row moves from one count to another, and the most that it adds to a single one."""
+    numbers = np.array([number for number, _ in own]) - 1
+    adds = np.array([weight for _, weight in own])[:, None] * (cosine_map(counts)[numbers] / LATTICE)
+    apart = max(float((np.abs(adds - one[:, None]) ** power).sum(axis=0).max()) for one in adds.T)
+    return apart, float((np.abs(adds) ** power).sum(axis=0).max())
 
 
 def _two_largest(features: Sequence[Feature], weights: Sequence[float], groups: Mapping[int, int]) -> list[float]:

@@ -130,4 +130,6 @@ def family_of(facts: dict[str, Any]) -> QueryFamily:
         return LevelHistograms.from_facts(facts)
     if pooled:
         return RowNorms()
-    return RankHistogram(counts) if radius is None else ClippedSecondMoments(radius)
+    if radius is not None:
+        return ClippedSecondMoments(radius)
+    return RankHistogram(counts, cosines=facts.get("cosines", False))

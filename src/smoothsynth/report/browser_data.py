@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothsynth.answer import columns, envelopes, evidence, model_interval, query, worst_case_interval
-from smoothsynth.queries.bases import LATTICE, HatBasis
+from smoothsynth.queries.bases import LATTICE, HatBasis, HatCosines
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.soft_tables import SoftTables
 from smoothsynth.queries.transformation import KNOTS
@@ -128,7 +128,7 @@ def _round(one: evidence.Round, blocks: Blocks, rows: Array, numbers: Mapping[in
     facts["features"] = [_terms(feature, numbers) for feature in features]
     facts |= {
         "basis": family.basis.name,
-        **({"cells": family.basis.cells} if isinstance(family.basis, HatBasis) else {}),
+        **({"cells": family.basis.cells} if isinstance(family.basis, (HatBasis, HatCosines)) else {}),
     }
     factors = family.shrink(transformation.unclipped(rows).T * LATTICE)
     return facts if factors is None else {**facts, "factors": _doubles([factors])}

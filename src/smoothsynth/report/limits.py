@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.answer.columns import has_value
+from smoothsynth.queries.bases import HatBasis, HatCosines
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.soft_tables import Cells
@@ -323,13 +324,19 @@ def _counted(moments: NoisyMoments) -> bool:
     return moments.measurement.family.shares
 
 
+def _hats(moments: NoisyMoments) -> int:
+    """Return of how many hat functions a measurement knows the sums, or cosines of these."""
+    basis = moments.measurement.family.basis
+    return basis.cells if isinstance(basis, (HatBasis, HatCosines)) else 0
+
+
 def _fine_detail(release: Release) -> Iterator[Limit]:
     measured = [m for m in release.moments if not isinstance(m.features, Cells) and not _pooled(m)]
     single = [(m, f) for m in measured for f in m.features if len(f.terms[0]) == 1]
-    top = max((f.degree for _, f in single), default=0)
+    hats = max((_hats(m) for m, _ in single), default=0)
+    top = hats or max((f.degree for _, f in single), default=0)
     if top:
-        counted = any(_counted(m) for m, _ in single)
-        several = f"{top} hat functions of ranks" if counted else f"cosines up to degree {top}"
+        several = f"{top} hat functions of ranks" if hats else f"cosines up to degree {top}"
         yield Limit(
             "Spikes, gaps and round numbers",
             f"Of a single column, {'the mean was' if top == 1 else f'{several} were'} measured. "

@@ -239,7 +239,9 @@ def _aggregate(one: Apply, schema: Schema, points: Array) -> float:
         counted = counted & (np.broadcast_to(exact(condition, table), counted.shape) > 0.5)
     values = [np.broadcast_to(exact(argument, table), counted.shape)[counted] for argument in arguments]
     if one.name == "corr":
-        return float(np.corrcoef(values[0], values[1])[0, 1])
+        # A constant goes together with nothing.
+        varied = all(len(one) and np.ptp(one) > 0 for one in values)
+        return float(np.corrcoef(values[0], values[1])[0, 1]) if varied else 0.0
     return float(np.quantile(values[0], values[1][0]) if one.name == "quantile" else np.mean(values[0]))
 
 

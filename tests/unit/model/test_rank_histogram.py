@@ -16,6 +16,7 @@ from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.model import rank_transformation
 from smoothsynth.model.rank_histogram import learn_ranks
 from smoothsynth.queries.bases import pooled, term_feature
+from smoothsynth.queries.families import RankHistogram
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
 COLUMNS = 5
@@ -36,11 +37,15 @@ def ranks_of(true, model, *, rows, degrees=12, seed=None, soft=False):
     """Return cosines (or soft counts) of ranks of a table with these columns, seen through the model, with noise."""
     features = tuple(term_feature((c, k)) for k in range(1, degrees + 1) for c in range(COLUMNS))
     if soft:
-        transformation = rank_transformation(model, degrees)
+        transformation = rank_transformation(model, RankHistogram(degrees))
         measurement = Measurement("ranks", features, "discrete laplace", epsilon=1.0, transformation=transformation)
     else:
         measurement = Measurement(
-            "ranks", features, "discrete gaussian", multiplier=5.0, transformation=rank_transformation(model)
+            "ranks",
+            features,
+            "discrete gaussian",
+            multiplier=5.0,
+            transformation=rank_transformation(model, RankHistogram()),
         )
     levels = (np.arange(4000) + 0.5) / 4000
     points = np.stack([true.quantiles(c, levels) for c in range(COLUMNS)], axis=1)
@@ -195,7 +200,13 @@ def mostly_one_value(spread, rows, counts, *, seed):
     model = learn_low(flat_marginals(ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(COLUMNS)})), low)
     soft = tuple(term_feature((c, j)) for j in range(1, counts + 1) for c in range(COLUMNS))
     ranks = noisy(
-        Measurement("ranks", soft, "discrete laplace", epsilon=0.4, transformation=rank_transformation(model, counts))
+        Measurement(
+            "ranks",
+            soft,
+            "discrete laplace",
+            epsilon=0.4,
+            transformation=rank_transformation(model, RankHistogram(counts)),
+        )
     )
     return model, ranks, low, line
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from smoothsynth.private.engines.blocks import Block, BlockTransformation, aligned, rising, rounded
-from smoothsynth.queries.bases import LATTICE, Chebyshev, HatBasis, split
+from smoothsynth.queries.bases import LATTICE, Chebyshev, HatBasis, HatCosines, cosine_map, split
 from smoothsynth.queries.families import MarginalMoments
 from smoothsynth.schema import Category
 from smoothsynth.schema.category import Intervals
@@ -45,7 +45,7 @@ COUNTS_AT_THE_END = 3 * _GROUP * 8 * (2 * LATTICE + 1)
 def only_counts(features: Iterable[Feature], transformation: Transformation | None, columns: int) -> bool:
     """Whether the features are better counted: all of single columns, of high degree or bent one by one; or soft counts."""
     family = MarginalMoments() if transformation is None else transformation.family
-    if isinstance(family.basis, HatBasis):
+    if isinstance(family.basis, (HatBasis, HatCosines)):
         return True
     if columns > _MOST_COLUMNS or not (family.own_coordinates and family.alone):
         return False
@@ -115,12 +115,15 @@ class Counts:
         np.add.at(counts, places, np.uint32(1))
 
     def sums(self, terms: Iterable[Term]) -> dict[Term, int]:
-        """Return the sum of each term over all rows: of X, t_k and soft counts in units of S, of X^2 for T_2."""
+        """Return the sum of each term over all rows: of X, t_k and soft counts in units of S, of X^2 for T_2.
+
+        Those of cosines of soft counts are in units of S^2.
+        """
         wanted = set(terms)
         degrees = {term[0][1] for term in wanted}
         basis = Chebyshev() if self._view is None else self._view.family.basis
-        if isinstance(basis, HatBasis):
-            found = dict(self._by_count(basis.cells))
+        if isinstance(basis, (HatBasis, HatCosines)):
+            found = dict(self._by_count(basis))
             return {term: found[term] for term in wanted}
         found = {}
         for start in range(0, len(self._coordinates), _GROUP):
@@ -141,8 +144,12 @@ class Counts:
             out[:] = np.bincount(places, weights=column, minlength=len(out))
         return often
 
-    def _by_count(self, cells: int) -> Iterator[tuple[Term, int]]:
-        """Yield the sums of the soft counts, in units of S: below 2^30 rows times 2^16, exact in doubles."""
+    def _by_count(self, basis: HatBasis | HatCosines) -> Iterator[tuple[Term, int]]:
+        """Yield the sums of the soft counts, in units of S: below 2^30 rows times 2^16, exact in doubles.
+
+        Or those of their cosines, in units of S^2: whole numbers of at most 2^62.
+        """
+        cells = basis.cells
         # Where memory is given back at once, as on workers of Dask, arrays that are made anew take longer than all else.
         first, weights = np.empty(2 * LATTICE + 1, dtype=np.intp), np.empty(2 * LATTICE + 1)
         for coordinate, often in zip(self._coordinates, self._counts, strict=True):
@@ -153,6 +160,8 @@ class Counts:
             over = np.bincount(first, np.multiply(weights, beyond, out=weights), cells)
             # Nothing is beyond the last.
             totals += np.roll(over, 1) - over
+            if isinstance(basis, HatCosines):
+                totals = cosine_map(cells) @ totals.astype(np.int64)
             yield from ((((coordinate, number),), int(total)) for number, total in enumerate(totals, start=1))
 
 

@@ -10,7 +10,8 @@ The rule, fixed for ever (S = 2^16; docs/proofs/exactness.md):
                                more -> from the left  p := rint(p t / S),  and  p t  for the last factor
     B_r  = sum over rows and over the terms of the feature
 
-With a transformation of soft counts a term is a count (smoothsynth.queries.bases) times S.
+With a transformation of soft counts a term is a count (smoothsynth.queries.bases) times S, or a cosine: the sum of all
+counts, each times a whole number of at most S.
 
 All numbers are integers in doubles. A sum of 2^20 products of two of them stays below 2^53, so matrix
 products are exact in any order, and sums add up over batches, threads and machines.
@@ -47,7 +48,7 @@ from smoothsynth.private.engines.products import recipe
 from smoothsynth.private.engines.tables import CellSplits, TableSums
 from smoothsynth.private.persons import PersonSums
 from smoothsynth.private.sources.cells import read_cells
-from smoothsynth.queries.bases import LATTICE, HatBasis
+from smoothsynth.queries.bases import LATTICE, HatBasis, HatCosines
 from smoothsynth.queries.families import MarginalMoments
 from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.measurement import MOST_ROWS
@@ -200,6 +201,8 @@ class Sums:
         features = self._kernel.features
         if isinstance(self._kernel.basis, HatBasis):
             return [sums[feature.terms[0]] * LATTICE for feature in features]
+        if isinstance(self._kernel.basis, HatCosines):
+            return [sums[feature.terms[0]] for feature in features]
         return [sum(_in_units(term, sums[term], self._rows) for term in feature.terms) for feature in features]
 
 

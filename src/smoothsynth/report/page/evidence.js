@@ -69,13 +69,30 @@ function chebyshev(x, degree) {
   return degree ? now : before;
 }
 
-// The j-th of some hat functions (smoothsynth/queries/bases.py): whole numbers below 2^53.
+// The first of two hat functions that are not 0 (smoothsynth/queries/bases.py), from 0, and the next one's value: whole numbers below 2^53.
+function split(value, counts) {
+  const place = Math.min(Math.max((roundHalfEven(value * 65536) + 65536) * counts - 65536, 0), 131072 * (counts - 1));
+  const first = Math.min(Math.floor(place / 131072), counts - 2);
+  return [first, Math.floor((place - 131072 * first) / 2)];
+}
+
+// The j-th of some hat functions.
 function hat(x, number, counts) {
   return x.map((value) => {
-    const place = Math.min(Math.max((roundHalfEven(value * 65536) + 65536) * counts - 65536, 0), 131072 * (counts - 1));
-    const first = Math.min(Math.floor(place / 131072), counts - 2), beyond = Math.floor((place - 131072 * first) / 2);
+    const [first, beyond] = split(value, counts);
     if (number - 1 === first) return (65536 - beyond) / 65536;
     return number === first + 2 ? beyond / 65536 : 0;
+  });
+}
+
+// The k-th cosine made of hat functions; of so many as these, the last of them.
+function hatCosine(x, number, counts) {
+  if (number === counts) return hat(x, number, counts);
+  const angle = (j) => (Math.PI / (2 * counts)) * (number * (2 * j + 1));
+  const adds = Float64Array.from({ length: counts }, (_, j) => roundHalfEven(65536 * Math.cos(angle(j))));
+  return x.map((value) => {
+    const [first, beyond] = split(value, counts);
+    return (adds[first] * (65536 - beyond) + adds[first + 1] * beyond) / 2 ** 32;
   });
 }
 
@@ -92,7 +109,7 @@ function cell(x, number, { hats, atoms }, unit, places) {
 }
 
 // The bases of query families (smoothsynth/queries/bases.py), by their names.
-const BASES = { chebyshev, hat };
+const BASES = { chebyshev, hat, "hat cosines": hatCosine };
 
 // What a factor of a term stands for at coordinates of a column, as they are and transformed.
 function factorValues(s, c, places, x, number) {
