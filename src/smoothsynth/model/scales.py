@@ -159,7 +159,8 @@ def scaled(columns: Marginals, missing: Callable[[Marginals], float], known: Kno
     """
     functions, first, second = standard_functions(columns)
     deviations, means = columns.deviations(), columns.means()
-    spread = float(np.mean(deviations**2))
+    # Levels are not moved: with many of them, a step by the variance of all would go several times too far.
+    spread = float(np.mean(np.delete(deviations, list(columns.groups.indicators)) ** 2))
     ways = np.where(known.means < UNKNOWN, means * known.means**2, 0.0)
     shares = known.shares(means, spread, doubt)
     ways *= columns.count / max(2.0 * float(ways @ means), 1e-300)
