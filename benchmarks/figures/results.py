@@ -81,8 +81,14 @@ def _line(row: Row) -> list[str] | None:
     others = {name: v for name, v in found.items() if "not private" not in name and OURS not in name}
     best = (max if row.more_is_better else min)(others, key=lambda name: others[name], default=None)
     ahead = best is None or ours == others[best] or (ours > others[best]) == row.more_is_better
-    own = f"**{ours:g}**" if ahead else f"{ours:g} (behind)"
-    return [row.words, "" if best is None else f"{others[best]:g} ({best})", own, "" if limit is None else f"{limit:g}"]
+    own = f"**{_shown(ours)}**" if ahead else f"{_shown(ours)} (behind)"
+    peer = "" if best is None else f"{_shown(others[best])} ({best})"
+    return [row.words, peer, own, "" if limit is None else _shown(limit)]
+
+
+def _shown(value: float) -> str:
+    """Return three digits, also where the last of them are 0."""
+    return f"{value:.0f}" if value >= 1.0 else f"{value:.3f}" if value >= 0.1 else f"{value:.4f}"
 
 
 def _found(row: Row, name: str) -> dict[str, float]:

@@ -3,8 +3,7 @@
     python -m benchmarks releases [--growth] [--largest 1000000] [--output FILE]
 
 Tables are made here: numbers with five common factors, and categories cut from such numbers; (1, 1e-6) unless said. With
---growth, time and memory against rows, columns and levels, with the exponents; figures draws what it writes to the file
-(docs/images/growth.svg). Keep the machine quiet.
+--growth, time and memory against rows, columns and levels, with the exponents. Keep the machine quiet.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def lines() -> list[tuple[str, str, str, str, str]]:
         one = release(rows, numbers, categories, levels, delta)
         rest = (one["seconds"] - one["passes"]) / one["passes"]
         figure = f"{one['seconds']:.1f} s, {one['processor']:.1f} s of processor time"
-        found.append((name, figure, f"{one['passes']:.1f} s", f"{rest:.1f} times", f"{most:g} s"))
+        found.append((name, figure, f"{one['passes']:.1f} s", f"{rest:.1f}", f"{most:g} s"))
         if rows == 10**6:
             found.append(("   peak memory", f"{one['peak']:.0f} MB", "", "", f"{MOST_MEMORY} MB"))
     done = subprocess.run([sys.executable, "-c", _PLAN], check=True, capture_output=True, text=True)
