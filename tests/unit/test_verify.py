@@ -265,7 +265,8 @@ FORGERIES = {
     "a cell of a table for a single value": (
         "tables", MOMENTS, tables(2, lambda m: m["view"]["columns"][m["tables"][0][0]].update(
             hats=m["view"]["columns"][m["tables"][0][0]]["hats"] - 1, atoms=[777])), {"transformations"}),
-    "columns of tables in another order": ("tables", MOMENTS, tables(2, lambda m: m["view"]["columns"].reverse()), {"words"}),
+    "columns of tables in another order": (
+        "tables", MOMENTS, tables(2, lambda m: m["view"]["columns"].reverse()), {"moments"}),
     "more tables chosen than there are": ("tables", MOMENTS, choice(count=2), {"moments"}),
     "a choice that costs less": ("tables", MOMENTS, choice(multiplier=100.0), {"charges"}),
     "a choice with two costs": ("tables", MOMENTS, choice(epsilon=1.0), {"moments"}),

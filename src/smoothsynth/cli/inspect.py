@@ -377,7 +377,7 @@ def sample(
     """
     from smoothsynth.pipeline.given_rows import read_given
     from smoothsynth.pipeline.load import load
-    from smoothsynth.pipeline.release import write_parts
+    from smoothsynth.pipeline.sample import write_parts
 
     if output.suffix not in {".csv", ".parquet"}:
         raise ReleaseError(f"{output} must end with .csv or .parquet. Name another file.")

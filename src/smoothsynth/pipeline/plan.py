@@ -209,8 +209,9 @@ def plan(
         synthetic_rows=synthetic_rows,
         rows_per_person=rows_per_person,
     )
-    known, size = assumed(described), synthetic_rows or min(rows, MOST_SYNTHETIC)
+    known = assumed(described)
     _check_rows(known, rows, rows_per_person=rows_per_person)
+    size = synthetic_rows or min(rows, MOST_SYNTHETIC)
     # A person whose rows are averaged moves the sums as one row would.
     together, averaged = (rows_per_person, 1) if described.person is None else (1, rows_per_person)
 

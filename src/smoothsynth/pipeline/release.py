@@ -9,7 +9,6 @@ import hashlib
 import json
 import warnings
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -475,19 +474,6 @@ def write_rows(table: pyarrow.Table, place: Any) -> None:
     from pyarrow import parquet
 
     parquet.write_table(table, place, compression="zstd")
-
-
-def write_parts(parts: Iterator[pyarrow.Table], place: Any, kind: str) -> int:
-    """Write tables one after another to one file, .csv or .parquet; return how many rows they have."""
-    from pyarrow import csv, parquet
-
-    first, rows = next(parts), 0
-    settings = {} if kind == ".csv" else {"compression": "zstd"}
-    with (csv.CSVWriter if kind == ".csv" else parquet.ParquetWriter)(place, first.schema, **settings) as writer:
-        for part in chain([first], parts):
-            writer.write_table(part)
-            rows += part.num_rows
-    return rows
 
 
 def write_csv(table: pyarrow.Table, place: Any) -> None:

@@ -6,6 +6,7 @@ Nothing private is touched and nothing is spent: anyone who has the release can 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,6 +81,19 @@ def sample_parts(release: Release, rows: int, *, seed: int | None = None) -> Ite
     for points in drawn_parts(schema, model, rows, generator=randomness):
         levels = drawn_levels(schema, shares, points, generator=randomness)
         yield pa.Table.from_pydict(schema.from_unit(points, levels))
+
+
+def write_parts(parts: Iterator[pa.Table], place: Any, kind: str) -> int:
+    """Write tables one after another to one file, .csv or .parquet; return how many rows they have."""
+    from pyarrow import csv, parquet
+
+    first, rows = next(parts), 0
+    settings = {} if kind == ".csv" else {"compression": "zstd"}
+    with (csv.CSVWriter if kind == ".csv" else parquet.ParquetWriter)(place, first.schema, **settings) as writer:
+        for part in chain([first], parts):
+            writer.write_table(part)
+            rows += part.num_rows
+    return rows
 
 
 def complete(release: Release, frame: Any, *, seed: int | None = None) -> pa.Table:

@@ -30,7 +30,7 @@ from smoothsynth.queries.soft_tables import Cells, SoftTables
 from smoothsynth.queries.transformation import Transformation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -319,6 +319,27 @@ class Choosing:
         """Say what choosing costs."""
         return self.measurement.choice_charge()
 
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Measurement:
+        """Read what `NoisyMoments.as_dict` wrote of it."""
+        transformation = None if facts["view"] is None else Transformation.from_dict(facts["view"])
+        together, choice = int(facts["rows_per_person"]), facts.get("choice")
+        return cls(
+            purpose=str(facts["purpose"]),
+            features=_features(facts, transformation),
+            mechanism=str(facts["mechanism"]),
+            epsilon=facts["epsilon"],
+            multiplier=facts["multiplier"],
+            weights=() if "tables" in facts else tuple(int(w) for w in facts["weights"]),
+            rows_per_person=together,
+            averaged=int(facts.get("averaged", 1)),
+            transformation=transformation,
+            exclusive=tuple(tuple(int(c) for c in group) for group in facts.get("exclusive", ())),
+            binary=tuple(int(c) for c in facts.get("binary", ())),
+            missing=tuple((int(value), int(indicator)) for value, indicator in facts.get("missing", ())),
+            choice=None if choice is None else TableSelection.from_dict(choice, rows_per_person=together),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class NoisyMoments:
@@ -379,23 +400,7 @@ class NoisyMoments:
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> NoisyMoments:
         """Read what `as_dict` wrote."""
-        transformation = None if facts["view"] is None else Transformation.from_dict(facts["view"])
-        together, choice = int(facts["rows_per_person"]), facts.get("choice")
-        measurement = Measurement(
-            purpose=str(facts["purpose"]),
-            features=_features(facts, transformation),
-            mechanism=str(facts["mechanism"]),
-            epsilon=facts["epsilon"],
-            multiplier=facts["multiplier"],
-            weights=() if "tables" in facts else tuple(int(w) for w in facts["weights"]),
-            rows_per_person=together,
-            averaged=int(facts.get("averaged", 1)),
-            transformation=transformation,
-            exclusive=tuple(tuple(int(c) for c in group) for group in facts.get("exclusive", ())),
-            binary=tuple(int(c) for c in facts.get("binary", ())),
-            missing=tuple((int(value), int(indicator)) for value, indicator in facts.get("missing", ())),
-            choice=None if choice is None else TableSelection.from_dict(choice, rows_per_person=together),
-        )
+        measurement = Measurement.from_dict(facts)
         return cls(measurement, int(facts["rows"]), tuple(int(z) for z in facts["integers"]))
 
 

@@ -176,7 +176,7 @@ class Request:
         try:
             if facts["format"] != FORMAT:
                 raise FederatedError(f"This version of smoothsynth reads requests of format {FORMAT}. Update it.")
-            request = cls(Study.from_dict(facts["study"]), facts["round"], measurement_from(facts["measurement"]))
+            request = cls(Study.from_dict(facts["study"]), facts["round"], Measurement.from_dict(facts["measurement"]))
         except FederatedError:
             raise
         except SmoothsynthError as error:
@@ -194,11 +194,6 @@ def measurement_facts(measurement: Measurement) -> dict[str, Any]:
     """Return a measurement as plain values: moments without their numbers."""
     facts = NoisyMoments(measurement, 1, (0,) * len(measurement.features)).as_dict()
     return {name: value for name, value in facts.items() if name not in ("rows", "integers")}
-
-
-def measurement_from(facts: dict[str, Any]) -> Measurement:
-    """Read what `measurement_facts` wrote."""
-    return NoisyMoments.from_dict({**facts, "rows": 1, "integers": [0] * len(facts["features"])}).measurement
 
 
 def digest(facts: dict[str, Any]) -> str:
