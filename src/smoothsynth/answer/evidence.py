@@ -1,8 +1,9 @@
 """Evidence: what a release says about a few columns, prepared for queries.
 
 Measured features on test rows are a design matrix, with their noise variances and their residuals: released minus
-synthetic moments. Test rows are synthetic rows, blurred by as much as the mean of each column is uncertain, with a few
-values replaced by uniform ones: a function is evaluated where private rows could be, not only where synthetic rows are.
+synthetic moments. Test rows are synthetic rows, blurred by as much as the mean of each column is uncertain (the numbers of
+every other row), with a few values replaced by uniform ones: a function is evaluated where private rows could be, not only
+where synthetic rows are.
 Cells of released tables are features like all others, as their family describes them in blocks.
 
 The copula misfit of a pair of columns is how far its released table is from that of a Gaussian copula. The synthetic
@@ -271,6 +272,9 @@ class Evidence:
         flat = FLAT_SHARE * max(1.0, FEW_ROWS / known)
         chosen = self.points[np.linspace(0, known - 1, count).astype(np.int64)]
         rows = np.clip(chosen + self.blur * draw.standard_normal(chosen.shape), -1.0, 1.0)
+        # Where all rows are blurred nothing is seen of what a function does close to values that many rows share.
+        numbers = [c for c, role in enumerate(self.release.schema.roles) if role == "value"]
+        rows[1::2, numbers] = chosen[1::2, numbers]
         replaced = draw.random(rows.shape) < flat
         rows[replaced] = draw.uniform(-1.0, 1.0, int(replaced.sum()))
         for group in self.release.schema.exclusive:

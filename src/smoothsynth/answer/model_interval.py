@@ -5,8 +5,9 @@ For every choice of c, with phi the measured features, b their private and bhat 
     private mean of f - synthetic mean of f  =  c . (bhat - synthetic phi) - c . (bhat - b) + (private - synthetic) mean of g
                                                    fit, known                 noise, known law       g = f - c . phi, unseen
 
-The unseen part is taken to have variance  sum_j t_j^2 g_j^2 + t_rest^2 |g_rest|^2,  g_j the coordinates of g in
-orthonormal functions of one, two and three of the columns, and c minimises noise plus unseen variance.
+The unseen part is taken to have variance  sum_j t_j^2 g_j^2 + t_rest^2 |g_rest|^2 + t_spike^2 sum_w (d_w . g)^2,  g_j the
+coordinates of g in orthonormal functions of one, two and three of the columns, and d_w . g what the mean of g changes by if
+rows next to each other in a column have one value (spikes.py); c minimises noise plus unseen variance.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.answer.evidence import MOST_SETS, drop_oldest, posterior_deviations
+from smoothsynth.answer.spikes import spike_changes
 from smoothsynth.queries.bases import Chebyshev
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ RELATIVE, JOINT, UNKNOWN, LEAST, MOST = 0.8, 3.0, 0.4, 0.1, 1.0
 LEAST_JOINT = 0.3
 # The same for what is left of functions with jumps: of fine structure, such as values that many rows share, nothing is known.
 OF_ROUGH = 0.8
+# Rows next to each other in a column may have one value: so many times the change that this makes is a standard deviation.
+SPIKE = 1.0
 # Where a table of a pair was measured: so many times its misfit may be that of other functions of the pair.
 PAIR_MISFIT = 2.0
 # Polynomials of one column, and those whose products stand for pairs and triples (of more than three columns: one each).
@@ -53,7 +57,8 @@ _NEGLIGIBLE = 1e-9
 class OrthonormalBasis:
     """Orthonormal functions of some columns on the test rows, their prior scales, and measured features in them.
 
-    `inside` and `outside` are the Gram matrices of the features along the functions, scaled, and beside them.
+    `inside` and `outside` are the Gram matrices of the features along the functions, scaled, and beside them. `changes` are
+    those of the weights of test rows by spikes, and `changed` what they do to the features.
     """
 
     functions: Array
@@ -64,6 +69,8 @@ class OrthonormalBasis:
     rest: float
     inside: Array
     outside: Array
+    changes: Array
+    changed: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +107,15 @@ def components_of(basis: OrthonormalBasis, values: Array, *, synthetic_rows: int
     own = basis.functions.T @ centred / count
     rest = centred - basis.functions @ own
     squared = basis.scales**2
-    gram = basis.inside + others * basis.outside
+    by_spikes, spike = basis.changes @ centred, SPIKE**2
+    gram = basis.inside + others * basis.outside + spike * basis.changed.T @ basis.changed
     gram[np.diag_indices_from(gram)] += design.variances + 1e-18
     right = basis.along.T @ (squared * own) + others * basis.across.T @ rest / count
+    right += spike * basis.changed.T @ by_spikes
     weights = np.linalg.solve(gram, right) if len(right) else right
     left, left_rest = own - basis.along @ weights, rest - basis.across @ weights
-    unseen = float(squared @ left**2 + others * np.mean(left_rest**2))
+    left_spikes = by_spikes - basis.changed @ weights
+    unseen = float(squared @ left**2 + others * np.mean(left_rest**2) + spike * left_spikes @ left_spikes)
     noise = float(weights**2 @ design.variances)
     residual = float(weights @ design.residuals)
     # The shift is the positive-part James-Stein estimate of the residual; what it takes away counts as noise.
@@ -147,16 +157,24 @@ def _basis(evidence: Evidence, columns: Sequence[int]) -> OrthonormalBasis:
             functions += products
             scales += [joint] * len(products)
     return _measured(
-        orthonormal(np.stack(functions, axis=1)), np.array(scales), evidence.design(columns), rest=joint / 2.0
+        orthonormal(np.stack(functions, axis=1)),
+        np.array(scales),
+        evidence.design(columns),
+        spike_changes(evidence, columns),
+        rest=joint / 2.0,
     )
 
 
-def _measured(functions: Array, scales: Array, design: DesignMatrix, *, rest: float) -> OrthonormalBasis:
+def _measured(
+    functions: Array, scales: Array, design: DesignMatrix, changes: Array, *, rest: float
+) -> OrthonormalBasis:
     """Split measured features into what lies along the functions and what is left; the same for every question."""
     along = functions.T @ design.matrix / len(functions)
     across = design.matrix - functions @ along
     inside, outside = along.T @ (scales[:, None] ** 2 * along), across.T @ across / len(across)
-    return OrthonormalBasis(functions, scales, design, along, across, max(LEAST, rest), inside, outside)
+    return OrthonormalBasis(
+        functions, scales, design, along, across, max(LEAST, rest), inside, outside, changes, changes @ design.matrix
+    )
 
 
 def joint_scale(evidence: Evidence) -> float:

@@ -25,13 +25,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.answer.columns import may_lack
+from smoothsynth.answer.columns import NODES, may_lack
 from smoothsynth.answer.evidence import features_of, single_features
 from smoothsynth.answer.model_interval import heavy_quantile
+from smoothsynth.queries.bases import LATTICE
+from smoothsynth.queries.soft_tables import SoftTables
 from smoothsynth.schema import Boolean, Category
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -90,7 +92,7 @@ class Features:
 def worst_case(evidence: Evidence, column: int, function: Callable[[Array], Array], *, confidence: float) -> WorstCase:
     """Return the narrowest interval found for the mean of a function (given at unit places) of one coordinate."""
     name, _ = evidence.release.schema.owners[column]
-    places = states(evidence.release.schema.columns[name])[:, 0]
+    places = states(evidence.release.schema.columns[name], single_values(evidence, name))[:, 0]
     shares = np.full(len(places), 1.0 / len(places))
     found = Features.of(single_features(evidence.rounds, column, places), shares)
     return narrowest(function(places), found, confidence=confidence)
@@ -105,19 +107,38 @@ def worst_case_of_column(
     return replace(found, settled=settled(evidence, name, values))
 
 
-def states(column: Any) -> Array:
-    """Return the coordinates that a row can have in a column, (states, coordinates): all, or a fine grid of numbers.
+def states(column: Any, singles: Sequence[int] = ()) -> Array:
+    """Return the coordinates that a row can have in a column, (states, coordinates): all, or many places of numbers.
 
-    The last one is that of a missing value, if there can be one.
+    The last one is that of a missing value, if there can be one. `singles` are lattice values that have a cell of their own.
     """
     if isinstance(column, Category):
         levels = np.eye(column.dimensions)
         return np.vstack([levels, np.zeros(len(levels))]) if may_lack(column) else levels
     known = column.levels(GRID)
-    places = np.linspace(-1.0, 1.0, GRID) if known is None else np.asarray(known)
+    places = _tried(singles) if known is None else np.asarray(known)
     if not column.nullable:
         return places[:, None]
     return np.vstack([np.column_stack([places, np.zeros(len(places))]), [[0.0, 1.0]]])
+
+
+def _tried(singles: Sequence[int]) -> Array:
+    """Return a fine grid, the nodes of the test of smoothness, single values and the places next to them.
+
+    A function that passes that test may be steep at a bound, where its nodes are close. A cell of a single value has a share
+    there and none beside it.
+    """
+    nodes = np.cos(np.pi * np.arange(1, NODES) / NODES)
+    beside = np.clip([value + step for value in singles for step in (-1, 0, 1)], -LATTICE, LATTICE) / LATTICE
+    return np.concatenate([np.linspace(-1.0, 1.0, GRID), nodes, beside])
+
+
+def single_values(evidence: Evidence, name: str) -> list[int]:
+    """Return the lattice values of a column of numbers that have cells of their own in a table."""
+    place = evidence.release.schema.coordinates_of(name).start
+    seen = [known.noisy.measurement.transformation for known in evidence.rounds]
+    families = [one.family for one in seen if one is not None and isinstance(one.family, SoftTables)]
+    return sorted({atom for one in families for own in one.columns if own.value == place for atom in own.atoms})
 
 
 def settled(evidence: Evidence, name: str, values: Array) -> bool:
@@ -132,7 +153,7 @@ def settled(evidence: Evidence, name: str, values: Array) -> bool:
 def state_points(evidence: Evidence, name: str) -> Array:
     """Return the states of a column as points of the cube, 0 in all other coordinates."""
     schema = evidence.release.schema
-    own = states(schema.columns[name])
+    own = states(schema.columns[name], single_values(evidence, name))
     points = np.zeros((len(own), schema.dimensions))
     points[:, schema.coordinates_of(name)] = own
     return points
@@ -144,7 +165,7 @@ def column_features(evidence: Evidence, name: str) -> Features:
     key = ("features", (place.start, place.stop))
     if key not in evidence.kept:
         column = evidence.release.schema.columns[name]
-        own = states(column)
+        own = states(column, single_values(evidence, name))
         shares = np.full(len(own), 1.0 / len(own))
         if may_lack(column):
             shares = np.append(np.full(len(own) - 1, (1.0 - _MISSING_SHARE) / (len(own) - 1)), _MISSING_SHARE)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.answer import columns, envelopes, evidence, model_interval, query, worst_case_interval
+from smoothsynth.answer import columns, envelopes, evidence, model_interval, query, spikes, worst_case_interval
 from smoothsynth.queries.bases import LATTICE, HatBasis, HatCosines
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.soft_tables import SoftTables
@@ -81,6 +81,10 @@ def _settings(joint: float) -> dict[str, Any]:
         "joint": joint,
         "rest": max(model_interval.LEAST, joint / 2.0),
         "rough": model_interval.OF_ROUGH,
+        "spike": model_interval.SPIKE,
+        "windows": list(spikes.WINDOWS),
+        "ends": spikes.ENDS,
+        "beyond": spikes.BEYOND,
         "degrees": model_interval.DEGREES,
         "pair_degrees": model_interval.PAIR_DEGREES,
         "triple_degrees": model_interval.TRIPLE_DEGREES,

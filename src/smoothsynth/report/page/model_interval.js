@@ -44,6 +44,25 @@ function pairScale(a, b) {
   return once("pair scales", () => decoded(FACTS.pair_scales, Float64Array))[low * COLUMNS.length - (low * (low + 3)) / 2 + high - 1];
 }
 
+// Rows next to each other in a column, with those at one end of them: a port of smoothsynth/answer/spikes.py.
+function windowsOf(c) {
+  return once(`windows ${c}`, () => {
+    const single = Float32Array.from(testCoordinates(c)), all = Array.from({ length: TEST_ROWS }, (_, i) => i).sort((a, b) => single[a] - single[b] || a - b);
+    const beyond = Math.floor(TEST_ROWS / SETTINGS.beyond), order = all.slice(beyond, TEST_ROWS - beyond);
+    return SETTINGS.windows.flatMap((parts) => Array.from({ length: parts }, (_, k) => {
+      const window = order.slice(Math.floor((order.length * k) / parts), Math.floor((order.length * (k + 1)) / parts));
+      const few = Math.max(1, Math.floor(window.length / SETTINGS.ends));
+      return window.length > few ? [[window, window.slice(0, few)], [window, window.slice(-few)]] : [];
+    }).flat());
+  });
+}
+
+// What the means of values at the test rows change by if such rows have one value.
+function changesBySpikes(columns, values) {
+  const total = (places) => places.reduce((sum, i) => sum + values[i], 0);
+  return Float64Array.from(columns.flatMap(windowsOf), ([window, end]) => ((total(end) * window.length) / end.length - total(window)) / TEST_ROWS);
+}
+
 // Orthonormal functions of some columns, how uncertain each is, and what was measured in them.
 function basisOf(columns) {
   return once(`basis ${columns}`, () => {
@@ -63,14 +82,15 @@ function basisOf(columns) {
     const basis = orthonormal(functions), measured = designMatrix(columns), squared = scales.map((s) => s * s);
     const along = measured.matrix.map((phi) => Float64Array.from(basis, (f) => dot(f, phi) / TEST_ROWS));
     const across = measured.matrix.map((phi, r) => without(phi, basis, along[r]));
-    return { key: `factor ${columns}`, basis, squared, along, across, measured };
+    const changed = measured.matrix.map((phi) => changesBySpikes(columns, phi));
+    return { key: `factor ${columns}`, columns, basis, squared, along, across, changed, measured };
   });
 }
 
 // The factor of the system for the weights; it does not depend on the question.
-function factorOf({ key, squared, along, across, measured }, others) {
+function factorOf({ key, squared, along, across, changed, measured }, others) {
   return once(`${key} ${others}`, () => cholesky(along.map((a, i) => Float64Array.from(along, (b, j) => {
-    let sum = (others * dot(across[i], across[j])) / TEST_ROWS + (i === j ? measured.variances[i] + 1e-18 : 0);
+    let sum = (others * dot(across[i], across[j])) / TEST_ROWS + SETTINGS.spike ** 2 * dot(changed[i], changed[j]) + (i === j ? measured.variances[i] + 1e-18 : 0);
     for (let k = 0; k < a.length; k++) sum += a[k] * squared[k] * b[k];
     return sum;
   }))));
@@ -84,14 +104,15 @@ function without(values, basis, shares) {
 
 // Standard deviations of noise, approximation error and sampling, and the residual shift, for a function given at the test rows.
 function componentsOf(found, values, restScale) {
-  const { basis, squared, along, across, measured } = found, rest = restScale ** 2;
+  const { columns, basis, squared, along, across, changed, measured } = found, rest = restScale ** 2, spike = SETTINGS.spike ** 2;
   const flat = centred(values), own = Float64Array.from(basis, (f) => dot(f, flat) / TEST_ROWS), beside = without(flat, basis, own);
-  const right = along.map((a, r) => a.reduce((sum, share, k) => sum + share * squared[k] * own[k], (rest * dot(across[r], beside)) / TEST_ROWS));
+  const bySpikes = changesBySpikes(columns, flat);
+  const right = along.map((a, r) => a.reduce((sum, share, k) => sum + share * squared[k] * own[k], (rest * dot(across[r], beside)) / TEST_ROWS + spike * dot(changed[r], bySpikes)));
   const weights = solved(factorOf(found, rest), right);
   const left = own.map((share, k) => share - along.reduce((sum, a, r) => sum + a[k] * weights[r], 0));
   const leftRest = without(beside, across, weights);
-  const spread = dot(leftRest, leftRest) / TEST_ROWS;
-  const unseen = left.reduce((sum, share, k) => sum + squared[k] * share * share, rest * spread);
+  const spread = dot(leftRest, leftRest) / TEST_ROWS, leftSpikes = without(bySpikes, changed, weights);
+  const unseen = left.reduce((sum, share, k) => sum + squared[k] * share * share, rest * spread + spike * dot(leftSpikes, leftSpikes));
   const noise = measured.variances.reduce((sum, variance, r) => sum + weights[r] ** 2 * variance, 0);
   const residual = dot(weights, measured.residuals);
   const fit = residual ** 2 > noise ? residual * (1 - noise / residual ** 2) : 0;

@@ -6,7 +6,7 @@ const RELEASED = decoded(FACTS.released, Float64Array);
 // Places of one column, and what was measured of it alone at these places; the same for every question.
 function alone(c) {
   return once(`alone ${c}`, () => {
-    const places = coordinatesToTry(COLUMNS[c]), count = places.length;
+    const places = coordinatesToTry(c), count = places.length;
     const found = FEATURES.filter(({ round, terms }) => terms.length === 1 && terms[0].length === 2 && terms[0][0] === c && !FACTS.rounds[round].factors);
     const matrix = found.map(({ round, terms }) => {
       const values = FACTS.rounds[round].knots ? mapped(knotsOf(round, c), places).map((value) => value / 65536) : places;
@@ -18,12 +18,17 @@ function alone(c) {
   });
 }
 
-// The coordinates that a column can take, or a fine grid of them.
-function coordinatesToTry(column) {
+// The coordinates that a column can take, or a fine grid of them, finer at the bounds, with single values and the places beside them.
+function coordinatesToTry(c) {
+  const column = COLUMNS[c];
   const whole = column.kind !== "number" && column.upper - column.lower + 1 <= SETTINGS.grid;
   if (whole && column.transform) return Float64Array.from(column.transform.levels);
   if (whole) return Float64Array.from({ length: column.upper - column.lower + 1 }, (_, k) => toPlace(column, column.lower + k));
-  return Float64Array.from({ length: SETTINGS.grid }, (_, k) => (k === SETTINGS.grid - 1 ? 1 : -1 + (k * 2) / (SETTINGS.grid - 1)));
+  const even = Array.from({ length: SETTINGS.grid }, (_, k) => (k === SETTINGS.grid - 1 ? 1 : -1 + (k * 2) / (SETTINGS.grid - 1)));
+  const nodes = Array.from({ length: SETTINGS.nodes - 1 }, (_, k) => Math.cos((Math.PI * (k + 1)) / SETTINGS.nodes));
+  const singles = new Set(FACTS.rounds.flatMap(({ basis, cells }) => (basis === "cells" ? cells[c]?.atoms ?? [] : [])));
+  const beside = [...singles].flatMap((atom) => [atom - 1, atom, atom + 1].map((place) => Math.min(65536, Math.max(-65536, place)) / 65536));
+  return Float64Array.from([...even, ...nodes, ...beside]);
 }
 
 function worstCaseInterval(c, f, confidence) {
