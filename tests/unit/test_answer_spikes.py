@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.answer.envelopes import _within
 from smoothsynth.answer.evidence import Evidence, evidence_of
 from smoothsynth.answer.spikes import spike_changes
 from smoothsynth.answer.worst_case_interval import single_values, state_points, worst_case
@@ -101,3 +102,25 @@ def test_a_spike_moves_weight_within_its_column_and_leaves_missing_values_alone(
     moves = changes @ known.rows[:, schema.roles.index("value")]
     assert np.all(moves[::2] < 0.0)
     assert np.all(moves[1::2] > 0.0)
+
+
+def test_a_kernel_where_no_synthetic_row_is_has_a_width():
+    """One private row in 3,000 is there: intervals of a few millionths of a row held it in two releases of three."""
+    rng = np.random.default_rng(0)
+    x = np.append(rng.normal(2000, 200, ROWS - 1), TOP - 1)
+    release = released({"x": x, **{name: np.clip(rng.normal(size=ROWS), -4, 4) for name in "abcdefg"}}, seed=0)
+    found = release.answer(f"avg(exp(-power((x-{TOP})/200,2)))")
+    assert found.value < 1 / ROWS
+    assert found.low <= 1 / ROWS <= found.high < 0.03
+
+
+def test_an_interval_below_all_that_is_possible_keeps_half_of_its_width():
+    parts = {"confidence": 0.95, "noise": 0.03, "fit": -0.3, "unseen": 0.04, "sampling": 0.0, "unseen_is": "estimated"}
+    cut = _within(ss.Estimate(0.0, -0.35, 0.0, **parts), 0.0, 1.0)
+    assert (cut.low, cut.high) == pytest.approx((0.0, 0.05))
+
+
+def test_an_interval_above_all_that_is_possible_keeps_half_of_its_width():
+    parts = {"confidence": 0.95, "noise": 0.03, "fit": 0.3, "unseen": 0.04, "sampling": 0.0, "unseen_is": "estimated"}
+    cut = _within(ss.Estimate(1.0, 1.0, 1.35, **parts), 0.0, 1.0)
+    assert (cut.low, cut.high) == pytest.approx((0.95, 1.0))

@@ -123,7 +123,13 @@ def _reach(query: Query, tree: Node) -> tuple[float, float] | None:
 
 
 def _within(found: Estimate, least: float, most: float) -> Estimate:
+    """Cut an interval to what is possible; one that is wholly beyond that keeps half of its width."""
+    half = math.hypot(found.noise, found.unseen, found.sampling)
     low, high = min(max(found.low, least), found.value), max(min(found.high, most), found.value)
+    if found.high <= least:
+        high = max(high, min(least + half, most))
+    if found.low >= most:
+        low = min(low, max(most - half, least))
     return replace(found, low=low, high=high, note=VACUOUS if high - low > MOST_OF_ALL * (most - least) else found.note)
 
 

@@ -23,7 +23,7 @@ from smoothsynth.answer.evaluate import LARGEST, exact, has_jumps
 from smoothsynth.answer.evidence import evidence_of
 from smoothsynth.answer.language import Apply, Node, parts_of
 from smoothsynth.answer.model_interval import basis_of, components_of, heavy_quantile, quantile
-from smoothsynth.answer.worst_case_interval import worst_case_of_column, worst_case_ratio
+from smoothsynth.answer.worst_case_interval import state_points, worst_case_of_column, worst_case_ratio
 from smoothsynth.errors import PlanError, one_line
 from smoothsynth.schema import Boolean, Category, Date, Datetime, Integer, Number
 from smoothsynth.schema.valued import from_unit
@@ -66,7 +66,7 @@ def mean_interval(
     """Return the interval of the mean over all rows; `own` is the column of a function of one."""
     sure = None if own is None else worst_case_of_column(evidence, own, function, confidence=confidence)
     if sure is None or not sure.settled:
-        found = _estimated(evidence, columns, function, value=value, confidence=confidence, rough=rough)
+        found = _estimated(evidence, columns, function, value=value, own=own, confidence=confidence, rough=rough)
         # A constant has no width either way, but for the last bits; of two equal intervals the proved one is said.
         most = math.hypot(found.noise, found.unseen, found.sampling) + 1e-12 * (1.0 + abs(value))
         if sure is None or sure.noise + sure.unseen > most:
@@ -101,7 +101,7 @@ def conditional_mean_interval(
     sure = None if own is None else worst_case_ratio(evidence, own, function, included, confidence=confidence)
     if sure is None or not sure.settled:
         found = _linear(
-            evidence, columns, function, included, value=value, share=share, confidence=confidence, rough=rough
+            evidence, columns, function, included, value=value, share=share, own=own, confidence=confidence, rough=rough
         )
         if sure is None or sure.high - sure.low > found.high - found.low:
             return found
@@ -117,6 +117,7 @@ def _linear(
     *,
     value: float,
     share: float,
+    own: str | None,
     confidence: float,
     rough: bool,
 ) -> Estimate:
@@ -128,8 +129,9 @@ def _linear(
     def moves(points: Array) -> Array:
         return (function(points) - value) * included(points) / share
 
-    found = _estimated(evidence, columns, moves, value=0.0, confidence=confidence, rough=rough)
-    group = _estimated(evidence, columns, lambda p: included(p) / share, value=1.0, confidence=confidence, rough=rough)
+    how: dict[str, Any] = {"own": own, "confidence": confidence, "rough": rough}
+    found = _estimated(evidence, columns, moves, value=0.0, **how)
+    group = _estimated(evidence, columns, lambda points: included(points) / share, value=1.0, **how)
     uncertain = min(group.half_width, _MOST_UNCERTAIN)
     wider = 1.0 / (1.0 - uncertain)
     return replace(
@@ -147,18 +149,31 @@ def _linear(
 
 
 def _estimated(
-    evidence: Evidence, columns: Sequence[int], function: OfPoints, *, value: float, confidence: float, rough: bool
+    evidence: Evidence,
+    columns: Sequence[int],
+    function: OfPoints,
+    *,
+    value: float,
+    own: str | None,
+    confidence: float,
+    rough: bool,
 ) -> Estimate:
     known = evidence.about(columns)
     values = function(known.rows)
     parts = components_of(basis_of(known, columns), values, synthetic_rows=len(known.points), rough=rough)
     q, heavy = quantile(confidence), noise_quantile(evidence, confidence)
     noise, unseen, sampling = heavy * parts.noise, q * parts.unseen, q * parts.sampling
+    if own is not None:
+        # A share of the private rows may be where no synthetic row is.
+        farthest = float(np.abs(function(state_points(evidence, own)) - value).max())
+        unseen = math.hypot(unseen, UNMET / len(known.points) * farthest)
     half = math.hypot(noise, unseen, sampling)
     low, high = min(value + parts.fit - half, value), max(value + parts.fit + half, value)
     return Estimate(value, low, high, confidence, noise, parts.fit, unseen, sampling, unseen_is="estimated")
 
 
+# None of m rows is where this many in m are, once in twenty times (the rule of three).
+UNMET = 3.0
 MOST_COLUMNS = 20
 # Coordinates of several columns together: each pair of them is a function to look at.
 MOST_COORDINATES = 40

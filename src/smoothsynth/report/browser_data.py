@@ -81,6 +81,7 @@ def _settings(joint: float) -> dict[str, Any]:
         "joint": joint,
         "rest": max(model_interval.LEAST, joint / 2.0),
         "rough": model_interval.OF_ROUGH,
+        "unmet": query.UNMET,
         "spike": model_interval.SPIKE,
         "windows": list(spikes.WINDOWS),
         "ends": spikes.ENDS,

@@ -24,10 +24,13 @@ function intervalOf(columns, f, confidence = FACTS.confidence, restScale = SETTI
   const parts = componentsOf(basisOf(columns), filledTo(f(onTestRows), TEST_ROWS), restScale);
   const q = quantile(confidence), heavy = FACTS.gaussian ? q : heavyQuantile(confidence);
   let [noise, unseen, sampling] = [heavy * parts.noise, q * parts.unseen, q * Math.hypot(parts.sampling, thinning(onEach))];
+  const tried = columns.length === 1 ? valuesAlone(columns[0], f) : null;
+  // A share of the private rows may be where no synthetic row is.
+  if (tried) unseen = Math.hypot(unseen, (SETTINGS.unmet / FACTS.synthetic_rows) * tried.reduce((most, one) => Math.max(most, Math.abs(one - value)), 0));
   let half = Math.hypot(noise, unseen, sampling), fit = parts.fit, how = "estimated";
   let [low, high] = [value + fit - half, value + fit + half];
-  if (columns.length === 1) {
-    const sure = worstCaseInterval(columns[0], f, confidence);
+  if (tried) {
+    const sure = worstCaseInterval(columns[0], tried, confidence);
     if (sure.noise + sure.unseen <= half && ROWS === RELEASE.rows.rows) {
       half = sure.noise + sure.unseen;
       fit = sure.centre - value;

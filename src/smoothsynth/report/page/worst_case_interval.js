@@ -31,10 +31,14 @@ function coordinatesToTry(c) {
   return Float64Array.from([...even, ...nodes, ...beside]);
 }
 
-function worstCaseInterval(c, f, confidence) {
-  const { places, matrix, flat, variances, released, factors } = alone(c), column = COLUMNS[c];
-  const units = places.map((x) => fromCoordinate(column, x));
-  const values = filledTo(f(() => units), places.length), level = centred(values);
+// A function of one column at the places to try.
+function valuesAlone(c, f) {
+  const { places } = alone(c), units = places.map((x) => fromCoordinate(COLUMNS[c], x));
+  return filledTo(f(() => units), places.length);
+}
+
+function worstCaseInterval(c, values, confidence) {
+  const { matrix, flat, variances, released, factors } = alone(c), level = centred(values);
   const heavy = heavyQuantile(confidence);
   return PRICES.map((price, p) => {
     factors[p] ||= cholesky(flat.map((a, i) => Float64Array.from(flat, (b, j) => dot(a, b) / a.length + (i === j ? price * variances[i] : 0))));
