@@ -293,6 +293,27 @@ class Measurement:
     def _pairs(self) -> zip[tuple[Feature, int]]:
         return zip(self.features, self.weights, strict=True)
 
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Measurement:
+        """Read what `NoisyMoments.as_dict` wrote of it."""
+        transformation = None if facts["view"] is None else Transformation.from_dict(facts["view"])
+        together, choice = int(facts["rows_per_person"]), facts.get("choice")
+        return cls(
+            purpose=str(facts["purpose"]),
+            features=_features(facts, transformation),
+            mechanism=str(facts["mechanism"]),
+            epsilon=facts["epsilon"],
+            multiplier=facts["multiplier"],
+            weights=() if "tables" in facts else tuple(int(w) for w in facts["weights"]),
+            rows_per_person=together,
+            averaged=int(facts.get("averaged", 1)),
+            transformation=transformation,
+            exclusive=tuple(tuple(int(c) for c in group) for group in facts.get("exclusive", ())),
+            binary=tuple(int(c) for c in facts.get("binary", ())),
+            missing=tuple((int(value), int(indicator)) for value, indicator in facts.get("missing", ())),
+            choice=None if choice is None else TableSelection.from_dict(choice, rows_per_person=together),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Choosing:
@@ -318,27 +339,6 @@ class Choosing:
     def charge(self) -> charges.Charge:
         """Say what choosing costs."""
         return self.measurement.choice_charge()
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Measurement:
-        """Read what `NoisyMoments.as_dict` wrote of it."""
-        transformation = None if facts["view"] is None else Transformation.from_dict(facts["view"])
-        together, choice = int(facts["rows_per_person"]), facts.get("choice")
-        return cls(
-            purpose=str(facts["purpose"]),
-            features=_features(facts, transformation),
-            mechanism=str(facts["mechanism"]),
-            epsilon=facts["epsilon"],
-            multiplier=facts["multiplier"],
-            weights=() if "tables" in facts else tuple(int(w) for w in facts["weights"]),
-            rows_per_person=together,
-            averaged=int(facts.get("averaged", 1)),
-            transformation=transformation,
-            exclusive=tuple(tuple(int(c) for c in group) for group in facts.get("exclusive", ())),
-            binary=tuple(int(c) for c in facts.get("binary", ())),
-            missing=tuple((int(value), int(indicator)) for value, indicator in facts.get("missing", ())),
-            choice=None if choice is None else TableSelection.from_dict(choice, rows_per_person=together),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +415,7 @@ def _listed(measurement: Measurement) -> dict[str, Any]:
     }
 
 
-def _features(facts: dict[str, Any], transformation: Transformation | None) -> Sequence[Feature]:
+def _features(facts: Mapping[str, Any], transformation: Transformation | None) -> Sequence[Feature]:
     """Read the features that `_listed` wrote."""
     if "tables" not in facts:
         return tuple(Feature(tuple(_term(t) for t in terms)) for terms in facts["features"])
@@ -428,13 +428,7 @@ def _features(facts: dict[str, Any], transformation: Transformation | None) -> S
 
 
 def charge_for(
-    purpose: str,
-    mechanism: str,
-    *,
-    sensitivity: int,
-    coordinates: int,
-    epsilon: float | None,
-    multiplier: float | None,
+    purpose: str, mechanism: str, *, sensitivity: int, coordinates: int, epsilon: float | None, multiplier: float | None
 ) -> charges.Charge:
     """Describe integer noise of a mechanism, scaled for a sensitivity in its norm."""
     if multiplier is not None:

@@ -95,7 +95,7 @@ class Answered:
         """Return what the sites answered, if it is what was asked."""
         asked = self.request.measurement
         if (tuple(features), transformation, table.rows) != (
-            asked.features,
+            tuple(asked.features),
             asked.transformation,
             self.request.study.rows,
         ):
