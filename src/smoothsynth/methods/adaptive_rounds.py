@@ -288,7 +288,7 @@ def pure_rounds(
     spikes = 0.0 if weighed else spike_share(shape, unit, power=1.0)
     levels = plan_levels(shape, unit, power=1.0)
     if tables:
-        divided = {name: (1.0 - SHARE) * share for name, share in divided.items()} | {"tables": SHARE}
+        divided = _pure_beside_tables(divided)
     shares = with_levels(with_tables(divided, tables, spikes=spikes), levels)
     epsilons = dict(zip(shares, split_epsilon(epsilon, list(shares.values())), strict=True))
 
@@ -376,6 +376,13 @@ def _pure_shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, we
         shares["ranks"] += rest - kept
         rest = kept
     return {"means": rest * means / (means + square), "square": rest * square / (means + square), **shares}
+
+
+def _pure_beside_tables(shares: dict[str, float]) -> dict[str, float]:
+    """Share a pure budget where tables are measured: they tell of pairs too, and row norms bring less than they cost."""
+    own = {name: share * (0.5 if name == "pairs" else 1.0) for name, share in shares.items() if name != "lengths"}
+    total = math.fsum(own.values())
+    return {name: (1.0 - SHARE) * share / total for name, share in own.items()} | {"tables": SHARE}
 
 
 def _pure_rank_degrees(values: int, people: float, epsilon: float) -> int:

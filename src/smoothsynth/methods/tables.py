@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 # The share of a pure budget that tables have (FOCUSES has that under epsilon and delta), and the part that chooses them.
-SHARE, CHOOSING = 0.4, 0.15
+SHARE, CHOOSING = 0.36, 0.15
 # Numbers have at least and at most so many hat functions; and tables are measured if noise leaves them so many cells.
 FEWEST_HATS, MOST_HATS = 4, {2: 32, 3: 16}
 FEWEST_CELLS = {2: 16, 3: 50}

@@ -50,8 +50,8 @@ def test_a_loss_is_called_one_and_peers_may_be_older(folder):
     shown(title, ("method", "boosting"), ("smoothsynth", "0.9"), ("real rows (not private)", "0.93"))
     shown(other, ("method", "boosting"), ("smoothsynth", "0.9"))
     lines = figures.table().splitlines()
-    assert lines[2].endswith("| 0.88 (opendp-aim) | **0.9** | 0.93 |")
-    assert lines[3].endswith("| 0.95 (opendp-aim) | 0.9 (behind) |  |")
+    assert lines[2].endswith("| 0.880 (opendp-aim) | **0.900** | 0.930 |")
+    assert lines[3].endswith("| 0.950 (opendp-aim) | 0.900 (behind) |  |")
 
 
 def test_the_readme_and_the_page_are_those_of_the_recorded_results():
