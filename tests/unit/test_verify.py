@@ -295,6 +295,26 @@ def test_a_forgery_with_the_right_hashes_is_caught(name, make):
     assert not {"files", "hashes"} & found
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "tables"])
+def test_what_an_earlier_format_measured_and_nothing_learns_from_is_charged_too(make, kind):
+    """Once, and once more where there was a choice, as of tables."""
+    folder = make(kind)
+
+    def older(document):
+        document["format"] = 3
+        document["moments"][-1]["view"]["waves"] = True
+
+    edit(folder, MOMENTS, older)
+    edit(folder, RECEIPT, lambda d: d.update(format=3))
+    assert not {"charges", "form"} & failed(folder)
+    edit(folder, RECEIPT, lambda d: d["charges"].pop())
+    assert "charges" in failed(folder)
+    with pytest.raises(ss.ReleaseError, match=r"one for one|add up"):
+        ss.load(folder)
+    edit(folder, MOMENTS, lambda d: d.update(rows=[[1.0]]))
+    assert {"charges", "form"} <= failed(folder)
+
+
 def other_rows(folder, change):
     table = parquet.read_table(folder / ROWS)
     out = io.BytesIO()

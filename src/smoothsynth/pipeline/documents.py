@@ -237,7 +237,10 @@ _LARGEST = 2**256
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What moments.json holds: moments, the products of a subspace iteration, kept transformations, a search."""
+    """What moments.json holds: moments, the products of a subspace iteration, kept transformations, a search.
+
+    `left_out` is how many charges there must be for moments of an earlier format, which are neither here nor in the text.
+    """
 
     text: str
     moments: tuple[NoisyMoments, ...]
@@ -247,12 +250,7 @@ class Measured:
     left_out: int = 0
 
     def check_form(self, format_: int) -> None:
-        """Refuse a file that says anything else, says it otherwise, or has another format than the receipt.
-
-        A file of an earlier format with moments that are left out cannot be written again.
-        """
-        if self.left_out:
-            return
+        """Refuse a file that says anything else, says it otherwise, or has another format than the receipt."""
         again = moments_document(self.moments, self.subspace, found=self.found, earlier=self.earlier, format_=format_)
         check_form(MOMENTS_FILE, self.text, again)
 
@@ -307,18 +305,31 @@ def read_measured(folder: Path) -> Measured:
     check_shape(document, {"format": int, "moments": [dict]}, "moments")
     if document["format"] not in FORMATS:
         raise ReleaseError(f"{MOMENTS_FILE} must have a format from {FORMATS[0]} to {FORMAT}, and has not.")
-    moments, earlier = (_known(document.get(part, []), document["format"]) for part in ("moments", "earlier"))
-    left_out = len(document["moments"]) - len(moments)
+    document, left_out = _without_waves(document)
+    text = as_text(document) if left_out else text
+    moments, earlier = (_moments(document.get(part, [])) for part in ("moments", "earlier"))
     check_earlier(earlier, moments)
     subspace = _subspace(document["subspace"]) if "subspace" in document else None
     found = _found(document["found"]) if document.get("found") is not None else None
     return Measured(text, moments, subspace, earlier, found, left_out)
 
 
-def _known(facts: Any, format_: int) -> tuple[NoisyMoments, ...]:
-    """Read moments; of earlier formats without those of waves of pairs of columns, which nothing learns from any more."""
-    check_shape(facts, [dict], "moments")
-    return _moments([one for one in facts if format_ == FORMAT or "waves" not in (one.get("view") or {})])
+def _without_waves(document: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return a file of an earlier format without waves of pairs of columns, which nothing learns from any more.
+
+    And how many charges are theirs: one each, and one more where pairs were chosen.
+    """
+    parts = {name: document[name] for name in ("moments", "earlier") if name in document}
+    check_shape(list(parts.values()), [[dict]], "moments")
+    if document["format"] == FORMAT:
+        return document, 0
+    waves = [one for one in parts["moments"] if _is_waves(one)]
+    kept = {name: [one for one in facts if not _is_waves(one)] for name, facts in parts.items()}
+    return document | kept, sum(1 + (one.get("choice") is not None) for one in waves)
+
+
+def _is_waves(facts: dict[str, Any]) -> bool:
+    return "waves" in (facts.get("view") or {})
 
 
 def _moments(facts: Sequence[dict[str, Any]]) -> tuple[NoisyMoments, ...]:

@@ -209,9 +209,8 @@ def _check_agreement(receipt: Receipt, measured: Measured) -> None:
     charges = [] if search is None else list(search.charges)
     charges += [charge for m in moments for charge in m.measurement.charges]
     charges += [subspace.measurement.charge()] * subspace.measurement.iterations if subspace else []
-    # What an earlier format has of pairs of columns, and is left out, came last.
-    stated = receipt.charges[: len(charges)] if measured.left_out else receipt.charges
-    if len(charges) != len(stated) or not all(map(_same, charges, stated)):
+    # What an earlier format has of pairs of columns, and is left out, came last: it must have been charged too.
+    if len(charges) + measured.left_out != len(receipt.charges) or not all(map(_same, charges, receipt.charges)):
         raise ReleaseError("The receipt's charges must be those of the moments, one for one; they are not.")
 
 

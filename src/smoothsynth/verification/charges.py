@@ -64,8 +64,8 @@ def check_charges(evidence: Evidence) -> list[Check]:
     facts, measured = evidence.facts, evidence.measurements
     problems = []
     left_out = evidence.measured.left_out
-    if len(measured) != len(facts["charges"]) and not left_out:
-        problems.append(f"There are {len(facts['charges'])} charges for {len(measured)} measurements.")
+    if len(measured) + left_out != len(facts["charges"]):
+        problems.append(f"There are {len(facts['charges'])} charges for {len(measured) + left_out} measurements.")
     receipt = evidence.stated.receipt
     if not 1 <= receipt.together[0] <= facts["rows"] <= MOST_ROWS or facts["rows_per_person"] < 1:
         problems.append(f"A table cannot have {facts['rows']:,} rows, {facts['rows_per_person']:,} of one person.")
@@ -85,8 +85,9 @@ def check_charges(evidence: Evidence) -> list[Check]:
     sums = sum(charge["coordinates"] for charge in facts["charges"])
     words = f"{len(measured)} charges, one for each measurement, for {sums:,} sums of {facts['rows']:,} {receipt.unit}."
     if left_out and not problems:
-        rest = len(facts["charges"]) - len(measured)
-        words = f"{rest} charges of an earlier format, for pairs of columns, were not compared with what was measured."
+        words = (
+            f"{left_out} charges of an earlier format, for pairs of columns, were not compared with what was measured."
+        )
         return [Check("charges", "note", words)]
     return verdict("charges", problems, words)
 

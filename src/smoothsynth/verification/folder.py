@@ -177,7 +177,7 @@ def check_form(evidence: Evidence) -> list[Check]:
         except SmoothsynthError as error:
             problems.append(str(error))
     if "moments" not in evidence.unreadable and evidence.measured.left_out and not problems:
-        words = "The receipt, written again, is the same; the moments hold some of an earlier format, and were not compared."
+        words = "Receipt and moments, written again, are the same; some moments are of an earlier format, and were left out."
         return [Check("form", "note", words)]
     return verdict(
         "form", problems, "Receipt and moments, written again from their values, are the same byte for byte."
