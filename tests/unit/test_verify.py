@@ -307,6 +307,7 @@ def test_what_an_earlier_format_measured_and_nothing_learns_from_is_charged_too(
     edit(folder, MOMENTS, older)
     edit(folder, RECEIPT, lambda d: d.update(format=3))
     assert not {"charges", "form"} & failed(folder)
+    assert {"charges", "form"} <= set(ss.verify(folder).unchecked)
     edit(folder, RECEIPT, lambda d: d["charges"].pop())
     assert "charges" in failed(folder)
     with pytest.raises(ss.ReleaseError, match=r"one for one|add up"):
