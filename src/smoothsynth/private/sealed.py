@@ -74,6 +74,16 @@ class SealedSums:
             totals = [self._totals[place[feature]] for feature in features]
         return SealedSums(features, totals, denominator=self.denominator)
 
+    def by_table(self) -> dict[tuple[int, ...], SealedSums]:
+        """Return the sums of each table by itself."""
+        cells = self._features
+        if not isinstance(cells, Cells):
+            raise PlanError("Only sums of tables come apart by tables.")
+        return {
+            table: SealedSums(cells.only([table]), self._totals[where], denominator=self.denominator)
+            for table, where in cells.places()
+        }
+
     @classmethod
     def joined(cls, features: Sequence[Feature], parts: Sequence[SealedSums]) -> SealedSums:
         """Seal the sums of several parts of the features together, in their order."""
@@ -121,7 +131,7 @@ class Recalling:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._known: dict[tuple[Transformation, tuple[int, ...]], SealedSums] = {}
+        self._known: dict[Transformation, dict[tuple[int, ...], SealedSums]] = {}
 
     def __repr__(self) -> str:
         return "<engine that recalls sealed sums>"
@@ -137,11 +147,12 @@ class Recalling:
         """Return the exact sum of each feature over all rows; of tables, those that are known are not summed again."""
         if not isinstance(features, Cells) or transformation is None:
             return self._engine.sums(table, features, transformation=transformation, progress=progress)
-        new = features.only([one for one in features.tables if (transformation, one) not in self._known])
+        known = self._known.setdefault(transformation, {})
+        new = features.only([one for one in features.tables if one not in known])
         if new.tables:
             found = self._engine.sums(table, new, transformation=transformation, progress=progress)
-            self._known |= {(transformation, one): found.only(new.only([one])) for one in new.tables}
-        return SealedSums.joined(features, [self._known[transformation, one] for one in features.tables])
+            known |= found.by_table()
+        return SealedSums.joined(features, [known[one] for one in features.tables])
 
 
 _BATCH_ROWS = 2**16
