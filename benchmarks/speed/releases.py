@@ -20,7 +20,7 @@ from rich.table import Table
 
 from benchmarks.results import Console
 
-RESULTS = Path(__file__).parents[1] / "results" / "growth.json"
+RESULTS = Path("build/growth.json")
 DELTA = 1e-6
 # Name, rows, columns of numbers, of categories, levels of these, delta, most seconds.
 CASES = (
@@ -157,6 +157,7 @@ def grow(largest: int, output: Path) -> None:
                 size = {"rows": rows, "columns": numbers, "levels": levels}[axis]
                 found.append({"axis": axis, "size": size, **one})
                 print(f"{axis} {size:,}: {one['seconds']:.1f} s, {one['peak']:.0f} MB", flush=True)
+                output.parent.mkdir(parents=True, exist_ok=True)
                 output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for axis in GROWTH:
         print(f"{axis}: seconds grow with the power {exponent(found, axis):.2f} over the upper half")
