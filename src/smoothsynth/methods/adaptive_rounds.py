@@ -127,7 +127,7 @@ def gaussian_rounds(
     if "ranks" in shares:
         degrees = _rank_degrees(shape.columns, rows / rows_per_person, multipliers["ranks"], smoothness)
         # Of B soft counts there are B - 1 cosines.
-        counts = degrees + 1 if not weighed and values <= MOST_COUNTED else None
+        counts = degrees + 1 if not weighed and shape.dimensions <= MOST_COUNTED else None
         family = RankHistogram(counts, cosines=counts is not None and degrees >= MANY_COSINES)
         purpose = ranks_purpose(family, degrees) + (SHARES_AGAIN if indicators else "")
         ranks = shape.ranks(family, degrees)

@@ -54,7 +54,7 @@ _FEWEST_DRAWN, _MOST_DRAWN = 10_000, 100_000
 
 # Squares that come along with pairs at no cost (docs/proofs/sensitivity.md, section 9).
 SQUARE_WEIGHT = math.sqrt(0.125)
-# Soft counts are not taken of more numbers: an engine counts in half a megabyte for each.
+# Soft counts are not taken of more coordinates: an engine counts in half a megabyte for each.
 MOST_COUNTED = 128
 # A column of whole numbers with more values than this has no cell for each of them.
 MOST_VALUES = 256
