@@ -8,16 +8,21 @@ from typer.testing import CliRunner
 
 import smoothsynth as ss
 from smoothsynth.cli.main import app
+from smoothsynth.model.tables import rows_together
 from smoothsynth.pipeline import sample as sampling
 
 SCHEMA = ss.Schema({"age": ss.Number(0, 100), "sex": ss.Category(["f", "m"]), "pulse": ss.Integer(30, 200)})
 
 
 @pytest.fixture(scope="module")
-def release():
+def frame():
     rng = np.random.default_rng(1)
     age, sex = rng.uniform(20, 80, 4000), rng.choice(["f", "m"], 4000, p=[0.7, 0.3])
-    frame = pd.DataFrame({"age": age, "sex": sex, "pulse": rng.normal(60, 5, 4000) + 20 * (sex == "f")})
+    return pd.DataFrame({"age": age, "sex": sex, "pulse": rng.normal(60, 5, 4000) + 20 * (sex == "f")})
+
+
+@pytest.fixture(scope="module")
+def release(frame):
     return ss.release(frame, schema=SCHEMA, epsilon=20.0, delta=1e-6, seed=1)
 
 
@@ -30,7 +35,7 @@ def test_more_rows_are_like_the_released_ones(release):
 
 
 def test_rows_in_parts_are_as_good_as_rows_at_once(release, monkeypatch):
-    monkeypatch.setattr("smoothsynth.model.synthesis.PART", 2_000)
+    monkeypatch.setattr("smoothsynth.model.synthesis.rows_together", lambda _: 2_000)
     parts = list(release.sample_parts(5_000, seed=3))
     assert [part.num_rows for part in parts] == [2_000, 2_000, 1_000]
     together = pa.concat_tables(parts)
@@ -47,8 +52,26 @@ def test_rows_in_parts_are_as_good_as_rows_at_once(release, monkeypatch):
         release.sample(5_000_000)
 
 
+@pytest.mark.parametrize("tables", [0, None])
+def test_a_release_of_a_wide_table_is_made_in_parts_that_can_be_drawn_again(frame, monkeypatch, tmp_path, tables):
+    monkeypatch.setattr("smoothsynth.model.synthesis.rows_together", lambda _: 700)
+    method = ss.methods.Adaptive(tables=tables)
+    made = ss.release(frame, schema=SCHEMA, epsilon=20.0, delta=1e-6, seed=1, method=method)
+    shares = made.to_pandas()["sex"].value_counts(normalize=True)
+    assert made.to_arrow().num_rows == len(frame)
+    assert np.abs(shares - frame["sex"].value_counts(normalize=True)).max() < 0.03
+    made.write(tmp_path / "out")
+    assert "to the bit" in str(ss.verify(tmp_path / "out"))
+
+
+def test_fewer_rows_of_many_levels_are_held_at_once():
+    assert rows_together(5) == rows_together(20) == 256_000
+    assert 100 * rows_together(100) == 10**7
+    assert rows_together(2_000) == rows_together(1_000) == 16_000
+
+
 def test_the_command_writes_parts_to_one_file(release, monkeypatch, tmp_path):
-    monkeypatch.setattr("smoothsynth.model.synthesis.PART", 40)
+    monkeypatch.setattr("smoothsynth.model.synthesis.rows_together", lambda _: 40)
     release.write(tmp_path / "out")
     for name in ("more.csv", "more.parquet"):
         shown = CliRunner().invoke(app, ["sample", str(tmp_path / "out"), "--rows", "100", "-o", str(tmp_path / name)])

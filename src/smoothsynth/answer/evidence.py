@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 # Rows that are rearranged to a Gaussian copula: the error of an expected correlation is 0.01.
 _ROWS = 8192
+# So many coordinates of synthetic rows are compared with what was released: a million rows of twenty.
+_MOST_COMPARED = 2 * 10**7
 # The share of a cell that is nearly empty counts as this.
 _LEAST_SHARE = 1e-4
 
@@ -181,7 +183,7 @@ class Evidence:
 
     def __init__(self, release: Release) -> None:
         self.release = release
-        self.points = release.unit_rows()
+        self.points = compared_rows(release)
         self.rounds = tuple(Round.of(noisy, self.points.shape[1]) for noisy in release.moments)
         self.blur = BLUR * mean_uncertainties(self.rounds, self.points.shape[1])
         self.joint_misfit = joint_misfit(self.rounds)
@@ -283,6 +285,14 @@ class Evidence:
             rows[moved[:, None], list(group)] = 0.0
             rows[moved, group[0] + draw.integers(0, len(group), len(moved))] = 1.0
         return self.release.schema.snap(rows)
+
+
+def compared_rows(release: Release) -> Array:
+    """Return the synthetic rows as points of the cube; of large and wide tables evenly chosen ones, for want of memory."""
+    table, schema = release.table, release.schema
+    step = -(-table.num_rows * schema.dimensions // _MOST_COMPARED)
+    rows = table if step <= 1 else table.take(np.arange(0, table.num_rows, step))
+    return schema.to_unit({name: rows[name] for name in schema.names})
 
 
 def whole_columns(schema: Schema, columns: Sequence[int]) -> list[int]:

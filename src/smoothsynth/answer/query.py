@@ -280,7 +280,7 @@ class Query:
     @property
     def share(self) -> float:
         """The mean of `included` over all synthetic rows."""
-        return float(self._relative(self.columns_of_rows()).sum()) / len(self.evidence.points)
+        return float(self._relative(self.columns_of_rows()).sum()) / self.evidence.release.table.num_rows
 
     def _relative(self, table: Mapping[str, Array]) -> Array:
         """Return weights as parts of the largest possible one; 1 if rows are not weighted."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,12 +24,13 @@ from smoothsynth.model.marginals import separable
 from smoothsynth.model.model import empty_model
 from smoothsynth.model.sampling import generator as seeded
 from smoothsynth.model.sampling import systematic
-from smoothsynth.model.tables import spread_out
+from smoothsynth.model.tables import rows_together, spread_out
 from smoothsynth.queries.bases import Chebyshev, CosineGrid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    import pyarrow
     from numpy.typing import NDArray
 
     from smoothsynth.fit.swapping import Outcome
@@ -42,15 +43,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """Synthetic rows as points of the cube, with the candidates' origin and the fit behind them.
+    """Synthetic rows, with the candidates' origin and the fit behind them."""
 
-    `levels` are those of categories that stand in the cube as the nodes above them.
-    """
-
-    points: NDArray[np.float64]
+    table: pyarrow.Table
     origin: str
     fit: Fit
-    levels: Mapping[str, NDArray[np.int32]] = field(default_factory=dict)
+
+    @classmethod
+    def of_points(cls, schema: Schema, points: NDArray[np.float64], origin: str, fit: Fit) -> Synthesis:
+        """Make rows of points of the cube."""
+        import pyarrow
+
+        return cls(pyarrow.Table.from_pydict(schema.from_unit(points)), origin, fit)
 
 
 def synthesise(
@@ -86,7 +90,8 @@ def synthesise(
     picked = systematic(found.weights, rows, generator=generator)
     points = exact_rows(schema, chosen.points[picked], private_rows=moments[0].rows)
     points = with_levels(released, points, generator=generator)
-    return Synthesis(keep_edits(released, points, generator=generator), chosen.origin, found)
+    points = keep_edits(released, points, generator=generator)
+    return Synthesis.of_points(released, points, chosen.origin, found)
 
 
 def _weigh(
@@ -176,7 +181,7 @@ def _on_the_full_grid(
         residual=found.optimum,
         dual=np.zeros(0),
     )
-    return Synthesis(points, "grid", fit)
+    return Synthesis.of_points(schema, points, "grid", fit)
 
 
 def _on_chebyshev_nodes(
@@ -197,7 +202,7 @@ def _on_chebyshev_nodes(
     curve = _along_a_curve(nodes, d)
     picked = curve[systematic(fit.weights.ravel()[curve], rows, generator=generator)]
     places = np.stack(np.unravel_index(picked, fit.weights.shape), axis=1)
-    return Synthesis(schema.snap(grid.axis[places]), "grid", fit)
+    return Synthesis.of_points(schema, schema.snap(grid.axis[places]), "grid", fit)
 
 
 def _along_a_curve(nodes: int, dimensions: int) -> NDArray[np.int64]:
@@ -219,35 +224,49 @@ def _tensor(noisy: NoisyMoments, values: NDArray[np.float64], dimensions: int) -
     return found
 
 
-def drawn_rows(
+def drawn_tables(
     schema: Schema,
     model: Model,
     rows: int,
     *,
     generator: np.random.Generator,  # noqa: TID251
-    **told: Any,
-) -> NDArray[np.float64]:
-    """Draw rows of a model as points that rows of the schema can be; `told` is for `Model.rows`."""
-    return _finished(schema, model, model.rows(rows, generator=generator, **told), generator)
+    progress: Callable[[int, int | None, str], None] | None = None,
+    told: Callable[[Outcome], None] | None = None,
+) -> Iterator[pyarrow.Table]:
+    """Yield rows of a model as tables of a part of them: memory does not grow with their number."""
+    import pyarrow
+
+    shares, done = level_shares(schema, model.levels), 0
+    for drawn in _drawn_parts(model, rows, generator=generator, progress=progress, told=told):
+        points = _finished(schema, model, drawn, generator)
+        done += len(points)
+        levels = drawn_levels(schema, shares, points, generator=generator)
+        # `pyarrow.table` would import pandas, to see whether this is one of its frames.
+        yield pyarrow.Table.from_pydict(schema.from_unit(points, levels))
+        if progress is not None and done < rows:
+            progress(done, rows, "drawing rows")
 
 
-# Rows of a part: as many as are ever swapped.
-PART = 256_000
-
-
-def drawn_parts(
-    schema: Schema,
+def _drawn_parts(
     model: Model,
     rows: int,
     *,
     generator: np.random.Generator,  # noqa: TID251
+    progress: Callable[[int, int | None, str], None] | None,
+    told: Callable[[Outcome], None] | None,
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield rows of a model part by part: values are swapped in one part, and each other one spreads its rows anew."""
-    first = model.rows(min(rows, PART), generator=generator)
-    for start in range(0, rows, PART):
-        count = min(PART, rows - start)
-        part = spread_out(first, model.columns, count, generator=generator) if start else first.copy()
-        yield _finished(schema, model, part, generator)
+    """Yield rows of a model part by part: values are swapped to tables in one part, of which the others are spread anew."""
+    size = rows_together(model.columns.count)
+    swept = None if progress is None else lambda done, total: progress(done, total, "swapping values")
+    first = model.rows(min(rows, size), generator=generator, progress=swept, told=told)
+    # Rows are finished in place.
+    yield first.copy() if rows > size and model.tables else first
+    for start in range(size, rows, size):
+        count = min(size, rows - start)
+        if model.tables:
+            yield spread_out(first, model.columns, count, generator=generator)
+        else:
+            yield model.rows(count, generator=generator)
 
 
 def _finished(
@@ -274,11 +293,12 @@ def rows_of_model(
     progress: Callable[[int, int | None, str], None] | None = None,
 ) -> Synthesis:
     """Draw rows of a model that has learned everything: they are weighted equally, nothing is left to fit."""
+    import pyarrow
+
     outcomes: list[Outcome] = []
-    swept = None if progress is None else lambda done, total: progress(done, total, "swapping values")
-    generator = seeded(seed)
-    points = drawn_rows(schema, model, rows, generator=generator, told=outcomes.append, progress=swept)
-    levels = drawn_levels(schema, level_shares(schema, model.levels), points, generator=generator)
+    parts = drawn_tables(schema, model, rows, generator=seeded(seed), told=outcomes.append, progress=progress)
+    # In one piece, as it will be read again: the same rows are written as the same bytes.
+    table = pyarrow.concat_tables(parts).combine_chunks()
     columns = model.columns
     fit = Fit(
         weights=np.full(rows, 1.0 / rows),
@@ -289,7 +309,7 @@ def rows_of_model(
         residual=0.0,
         dual=np.zeros(0),
     )
-    return Synthesis(points, "model", fit, levels)
+    return Synthesis(table, "model", fit)
 
 
 def _reached(columns: int, outcomes: Sequence[Outcome]) -> str:

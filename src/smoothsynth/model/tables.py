@@ -38,6 +38,8 @@ _FLAT_SHARE = 0.02
 # sweeps times columns of tables, allows the fewest sweeps.
 FIRST_SWAPPED, GROWTH = 16_000, 4
 FEWEST_SWEEPS, SWEEPS, WORK = 8, 100, 10**8
+# So many rows are made at once at most, and so many of their coordinates: several copies of them are the memory of a release.
+MOST_TOGETHER, MOST_COORDINATES = 256_000, 10**7
 # Tables of three columns that are looked at, as sums of their cells over all rows: about so many operations.
 _MOST_LOOKED_AT = 4e8
 _CORNERS = 8
@@ -150,11 +152,10 @@ def swapped(
     sweeps: int = SWEEPS,
 ) -> tuple[Array, Outcome]:
     """Return rows of the same values, swapped until they have what was released of tables, and how that ended."""
-    lattice = np.rint(rows.T * LATTICE).astype(np.int64)
     axes: dict[tuple[int, int], Axis] = {}
     targets = []
     for noisy in released:
-        targets += list(_targets(noisy, lattice, axes))
+        targets += list(_targets(noisy, rows, axes))
     numbers = {key: number for number, key in enumerate(axes)}
     made = [Target(tuple(numbers[key] for key in keys), shares, deviation) for keys, shares, deviation in targets]
     groups = _groups(released[0])
@@ -183,7 +184,7 @@ def _groups(noisy: NoisyMoments) -> tuple[tuple[int, ...], ...]:
 
 
 def _targets(
-    noisy: NoisyMoments, lattice: NDArray[np.int64], axes: dict[tuple[int, int], Axis]
+    noisy: NoisyMoments, rows: Array, axes: dict[tuple[int, int], Axis]
 ) -> Iterator[tuple[tuple[tuple[int, int], ...], Array, float]]:
     """Yield the axes, shares and noise of each table, and add axes that are new."""
     family, features, seen = noisy.measurement.family, noisy.features, noisy.measurement.transformation
@@ -194,7 +195,7 @@ def _targets(
         for c in table:
             if (c, family.order) not in axes:
                 column = family.columns[c]
-                first, beyond = family.split(seen, c, lattice)
+                first, beyond = family.split(seen, c, rows)
                 axes[c, family.order] = Axis(c, column.cells, column.hats, first, beyond, family.bits)
         keys = tuple((c, family.order) for c in table)
         yield keys, values[where].reshape(features.shape(table)), deviation
@@ -214,6 +215,11 @@ def _correlations(
     found = standard @ standard.T / len(rows)
     lacking, noise = lacking_pairs(rows, columns, cut)
     return Correlations(standard, found + lacking, noise, groups)
+
+
+def rows_together(coordinates: int) -> int:
+    """Return how many rows are made at once at most, as points of so many coordinates: further ones are made of them."""
+    return max(FIRST_SWAPPED, min(MOST_TOGETHER, MOST_COORDINATES // coordinates))
 
 
 def swap_stages(count: int, released: Sequence[NoisyMoments]) -> list[tuple[int, int]]:

@@ -241,11 +241,7 @@ def _release(
     found: Found | None,
     prior: pyarrow.Table | None,
 ) -> Release:
-    import pyarrow
-
-    # `pyarrow.table` would import pandas, to see whether this is one of its frames.
-    rows = pyarrow.Table.from_pydict(planned.schema.from_unit(made.points, made.levels))
-    said = remarks(planned.schema, rounds.moments, compared(planned.schema, rows))
+    said = remarks(planned.schema, rounds.moments, compared(planned.schema, made.table))
     receipt = Receipt(
         schema=planned.schema,
         rows=planned.rows,
@@ -262,7 +258,7 @@ def _release(
         version=VERSION,
         prior_rows=0 if prior is None else prior.num_rows,
     )
-    return Release(rows, rounds.moments, receipt, subspace, rounds.earlier, found, prior)
+    return Release(made.table, rounds.moments, receipt, subspace, rounds.earlier, found, prior)
 
 
 def _reserve(planned: Plan, file: LedgerFile, label: str) -> Reservation:

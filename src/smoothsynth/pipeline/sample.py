@@ -13,9 +13,8 @@ import numpy as np
 
 from smoothsynth.errors import PlanError
 from smoothsynth.methods.layout import check_count
-from smoothsynth.model.levels import drawn_levels, level_shares
 from smoothsynth.model.sampling import generator
-from smoothsynth.model.synthesis import drawn_parts, drawn_rows
+from smoothsynth.model.synthesis import drawn_tables
 from smoothsynth.pipeline.rounds import Rounds
 
 if TYPE_CHECKING:
@@ -73,14 +72,8 @@ def sample(release: Release, rows: int, *, where: Condition | None = None, seed:
 
 def sample_parts(release: Release, rows: int, *, seed: int | None = None) -> Iterator[pa.Table]:
     """Draw any number of rows, in tables of at most 256,000: memory does not grow with their number."""
-    import pyarrow as pa
-
     check_count("rows", rows, _MOST_IN_PARTS)
-    model, randomness, schema = _model_of(release), generator(seed), release.schema
-    shares = level_shares(schema, model.levels)
-    for points in drawn_parts(schema, model, rows, generator=randomness):
-        levels = drawn_levels(schema, shares, points, generator=randomness)
-        yield pa.Table.from_pydict(schema.from_unit(points, levels))
+    yield from drawn_tables(release.schema, _model_of(release), rows, generator=generator(seed))
 
 
 def write_parts(parts: Iterator[pa.Table], place: Any, kind: str) -> int:
@@ -151,9 +144,7 @@ def _learned_model(release: Release) -> Model:
 def _drawn(release: Release, model: Model, rows: int, randomness: np.random.Generator) -> pa.Table:  # noqa: TID251
     import pyarrow as pa
 
-    points = drawn_rows(release.schema, model, rows, generator=randomness)
-    levels = drawn_levels(release.schema, level_shares(release.schema, model.levels), points, generator=randomness)
-    return pa.Table.from_pydict(release.schema.from_unit(points, levels))
+    return pa.concat_tables(drawn_tables(release.schema, model, rows, generator=randomness))
 
 
 def _fits(table: pa.Table, where: Condition, names: tuple[str, ...]) -> NDArray[np.bool_]:

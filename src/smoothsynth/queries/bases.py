@@ -44,7 +44,7 @@ import numpy as np
 from smoothsynth.errors import PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -139,7 +139,7 @@ def pooled(degree: int, coordinates: Sequence[int]) -> Feature:
 
 def evaluate(features: Sequence[Feature], points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the (points, features) matrix of feature values at points of the cube."""
-    table = chebyshev(points, max((f.degree for f in features), default=1))
+    table = _up_to_their_degrees(features, points)
     result = np.empty((points.shape[0], len(features)))
     # Some columns at a time: one by one, each of their values would be a line of the cache by itself.
     for start in range(0, len(features), _TOGETHER):
@@ -148,7 +148,17 @@ def evaluate(features: Sequence[Feature], points: NDArray[np.float64]) -> NDArra
     return result
 
 
-def _mean_of_terms(table: Array, feature: Feature) -> Array:
+def _up_to_their_degrees(features: Sequence[Feature], points: Array) -> dict[int, Array]:
+    """Return T_0, T_1, .. of each coordinate as far as features need them: of hundreds of levels, nothing but themselves."""
+    degrees: dict[int, int] = {}
+    for feature in features:
+        for term in feature.terms:
+            for c, k in term:
+                degrees[c] = max(k, degrees.get(c, 1))
+    return {c: chebyshev(points[:, [c]], degree)[:, 0] for c, degree in degrees.items()}
+
+
+def _mean_of_terms(table: Mapping[int, Array], feature: Feature) -> Array:
     if not feature.pooled:
         return _product(table, feature.terms[0])
     return np.asarray(sum(_product(table, term) for term in feature.terms) / len(feature.terms))
@@ -171,11 +181,11 @@ def chebyshev(points: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
     return np.clip(table, -1.0, 1.0, out=table)
 
 
-def _product(table: NDArray[np.float64], term: Term) -> NDArray[np.float64]:
+def _product(table: Mapping[int, Array], term: Term) -> Array:
     (coordinate, degree), *rest = term
-    values = table[degree, coordinate]
+    values = table[coordinate][degree]
     for coordinate, degree in rest:
-        values = values * table[degree, coordinate]
+        values = values * table[coordinate][degree]
     return values
 
 

@@ -139,28 +139,27 @@ class SoftTables(QueryFamily):
         """Return the features of some tables: one for each of their cells."""
         return Cells(tuple(column.cells for column in self.columns), tables)
 
-    def split(self, transformation: Transformation, column: int, lattice: Wholes) -> tuple[Wholes, Wholes]:
-        """Return first cells and what is beyond them, of lattice values of all coordinates, (coordinates, rows)."""
+    def split(self, transformation: Transformation, column: int, points: Array) -> tuple[Wholes, Wholes]:
+        """Return the first cells of a column, and what is beyond them, of points of the cube."""
         one = self.columns[column]
+        levels = _on_the_lattice(points[:, list(one.levels)])
         if one.value is None:
-            levels = lattice[list(one.levels)]
-            first = np.where(levels.max(axis=0) > LATTICE // 2, levels.argmax(axis=0), len(one.levels))
-            return first.astype(np.int64), np.zeros(lattice.shape[1], dtype=np.int64)
-        plain = lattice[one.value]
+            first = np.where(levels.max(axis=1) > LATTICE // 2, levels.argmax(axis=1), len(one.levels))
+            return first.astype(np.int64), np.zeros(len(points), dtype=np.int64)
+        plain = _on_the_lattice(points[:, one.value])
         bent = transformation.bend(one.value, plain.astype(np.float64)).astype(np.int64)
         first, beyond = one.split(bent, plain, self.bits)
         if one.levels:
-            missing = lattice[one.levels[0]] > LATTICE // 2
+            missing = levels[:, 0] > LATTICE // 2
             first[missing], beyond[missing] = one.cells - 1, 0
         return first, beyond
 
     def hats_of(self, transformation: Transformation, points: Array) -> Array:
         """Return the weight of every cell of every column at points of the cube, (points, cells)."""
-        lattice = np.rint(points.T * LATTICE).astype(np.int64)
         found, unit = np.zeros((len(points), self.starts[-1])), 1 << self.bits
         rows = np.arange(len(points))
         for column, start in enumerate(self.starts[:-1]):
-            first, beyond = self.split(transformation, column, lattice)
+            first, beyond = self.split(transformation, column, points)
             found[rows, start + first] += (unit - beyond) / unit
             # Nothing is beyond the last cell.
             found[rows, np.minimum(start + first + 1, self.starts[column + 1] - 1)] += beyond / unit
@@ -341,9 +340,12 @@ class CellFactors:
     def split(self, column: int) -> tuple[Wholes, Wholes]:
         """Return the first cells of a column, and what is beyond them."""
         if column not in self._known:
-            lattice = np.rint(self._points.T * LATTICE).astype(np.int64)
-            self._known[column] = self._family.split(self._transformation, column, lattice)
+            self._known[column] = self._family.split(self._transformation, column, self._points)
         return self._known[column]
+
+
+def _on_the_lattice(points: Array) -> Wholes:
+    return np.rint(points * LATTICE).astype(np.int64)
 
 
 def _tables(features: Sequence[Feature]) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.answer.columns import has_value
+from smoothsynth.answer.evidence import compared_rows
 from smoothsynth.queries.bases import HatBasis, HatCosines
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.level_histograms import LevelHistograms
@@ -86,7 +87,7 @@ def correlations(release: Release, names: Sequence[str]) -> Correlations:
     A product y_i y_j measured with noise of deviation s, where y is the row as the measurement saw it, puts noise of
     deviation  s / (sd(y_i) sd(y_j))  on the correlation of coordinates i and j.
     """
-    points, groups = release.unit_rows(), [_coordinates(release.schema, name) for name in names]
+    points, groups = compared_rows(release), [_coordinates(release.schema, name) for name in names]
     noise = np.full((points.shape[1],) * 2, np.inf)
     for moments in release.moments:
         _lower(noise, moments, points)
@@ -347,7 +348,7 @@ def _fine_detail(release: Release) -> Iterator[Limit]:
 
 def _drowned_columns(release: Release) -> Iterator[Limit]:
     """Name the columns whose measured mean has more noise than the rows have spread."""
-    spread = release.unit_rows().std(axis=0)
+    spread = compared_rows(release).std(axis=0)
     values, noise = np.array(release.schema.roles) == "value", np.full(len(spread), np.inf)
     for moments in release.moments:
         if moments.measurement.transformation is None:

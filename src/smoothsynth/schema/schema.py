@@ -226,6 +226,7 @@ class Schema:
     rules: Constraints | None = field(init=False, repr=False, compare=False, default=None)
     edits: Edits | None = field(init=False, repr=False, compare=False, default=None)
     _offsets: Mapping[str, slice] = field(init=False, repr=False, compare=False)
+    _roles: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         given: object = self.columns
@@ -259,6 +260,7 @@ class Schema:
         if rest:
             object.__setattr__(self, "edits", read_edits(rest, tables, known, self.rules))
         object.__setattr__(self, "_offsets", MappingProxyType(offsets))
+        object.__setattr__(self, "_roles", tuple(role for column in self.columns.values() for role in column.roles))
         check_private_codes(self)
 
     def __repr__(self) -> str:
@@ -290,7 +292,7 @@ class Schema:
     @property
     def dimensions(self) -> int:
         """The number of coordinates d; a column may have more than one."""
-        return sum(column.dimensions for column in self.columns.values())
+        return len(self._roles)
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -300,7 +302,7 @@ class Schema:
     @property
     def roles(self) -> tuple[str, ...]:
         """What each coordinate is: "value" in [-1, 1], "level" or "missing" in {0, 1}."""
-        return tuple(role for column in self.columns.values() for role in column.roles)
+        return self._roles
 
     @property
     def owners(self) -> tuple[tuple[str, int], ...]:
