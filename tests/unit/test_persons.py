@@ -92,7 +92,8 @@ def test_a_folder_tells_nothing_of_ids_or_of_the_number_of_rows(made, visits, tm
     assert "private persons behind it" in page
     assert "one person with all rows" in page
     text = (tmp_path / "out" / "receipt.json").read_text() + (tmp_path / "out" / "moments.json").read_text()
-    assert not re.search(rf"\b{visits.num_rows}\b", text)
+    # Noise may make one of hundreds of sums any number, this one too.
+    assert not re.search(rf"\b{visits.num_rows}\b", re.sub(r'"integers": \[[^]]*\]', "", text))
     assert "the number of persons is public, that of their rows is not" in text
     assert '"patient id"' in text
     found = ss.verify(tmp_path / "out")
