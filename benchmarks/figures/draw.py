@@ -1,9 +1,9 @@
 """Draw the figures of the documentation again, and write its tables of results.
 
-    python -m benchmarks figures {method,picture,house,fading,results} ...
+    python -m benchmarks figures {method,picture,house,fading,growth,results} ...
 
 Noise is drawn afresh, so that method and picture come out a little different each time; house depends on the sources only,
-fading and results on what benchmarks wrote.
+fading, growth and results on what benchmarks wrote.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-FIGURES = ("method", "picture", "house", "fading", "results")
+FIGURES = ("method", "picture", "house", "fading", "growth", "results")
 
 
 def main() -> None:

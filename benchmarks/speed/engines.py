@@ -167,8 +167,26 @@ def read_and_do_nothing(files, *, threads=True):
                 pass
 
 
+def read_and_multiply(files):
+    """Do what any pass of pairs must at least: read a file, turn its cells into doubles, and multiply them, [1, x]' x."""
+    from pyarrow import parquet
+
+    tall, total = np.ones((COLUMNS + 1, 2**12)), np.zeros((COLUMNS + 1, COLUMNS))
+    for path in files:
+        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**18) as file:
+            for batch in file.iter_batches(batch_size=2**12, columns=list(schema().names), use_threads=False):
+                many = batch.num_rows
+                for own, column in zip(tall[1:], batch.columns, strict=True):
+                    own[:many] = column.to_numpy()
+                total += np.dot(tall[:, :many], tall[1:, :many].T)
+    return total
+
+
 def against_reading(files, turns=7):
-    """Return the time of the pair pass over a file over that of reading it, in all threads, and processor time in one."""
+    """Return the time of the pair pass over that of reading the file, in all threads, and seconds a row.
+
+    Then its processor time in one thread over that of reading the file, and of reading it and one matrix multiply.
+    """
     table, (features, transformation) = open_table(files, schema()), passes()["pairs"]
     times = best_times(
         {
@@ -177,14 +195,17 @@ def against_reading(files, turns=7):
         },
         turns,
     )
-    one = least_processor_time(
-        {
-            "read": lambda: read_and_do_nothing(files, threads=False),
-            "pass": lambda: LocalEngine(threads=1).sums(table, features, transformation=transformation),
-        },
-        turns,
-    )
-    return times["pass"] / times["read"], times["pass"] / table.rows, one["pass"] / one["read"]
+    with one_thread():
+        one = least_processor_time(
+            {
+                "read": lambda: read_and_do_nothing(files, threads=False),
+                "multiply": lambda: read_and_multiply(files),
+                "pass": lambda: LocalEngine(threads=1).sums(table, features, transformation=transformation),
+            },
+            turns,
+        )
+    over = [one["pass"] / one[name] for name in ("read", "multiply")]
+    return times["pass"] / times["read"], times["pass"] / table.rows, *over
 
 
 def least_processor_time(actions, turns):
@@ -247,9 +268,10 @@ def file_ratios(show, rows, folder):
         f"written: {rows:,} rows x {COLUMNS}, Parquet", f"{size / 1e9:.2f} GB", f"{time.perf_counter() - started:.0f} s"
     )
     for kind, paths in {"doubles": write_doubles(folder / "doubles.parquet"), "int16": files[10**6]}.items():
-        ratio, seconds, processor = against_reading(paths)
+        ratio, seconds, processor, least = against_reading(paths)
         show(f"pairs from Parquet ({kind}), over reading it and doing nothing", f"{ratio:.2f} times", "< 1.5 times")
         show("   the same, in processor time of one thread", f"{processor:.2f} times", "")
+        show("   over reading it and one dgemm of its doubles", f"{least:.2f} times", "")
         show("   rows per second", f"{1e-6 / seconds:.1f} million", "")
     found = {}
     for count, paths in sorted(files.items()):

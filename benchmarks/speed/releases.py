@@ -1,9 +1,10 @@
 """Whole releases: time and memory of each in a process of its own, beside its passes over the rows.
 
-    python -m benchmarks releases [--growth] [--largest 1000000] [--output FILE]
+    python -m benchmarks releases [--growth] [--largest 1000000]
 
 Tables are made here: numbers with five common factors, and categories cut from such numbers; (1, 1e-6) unless said. With
---growth, time and memory against rows, columns and levels, with the exponents. Keep the machine quiet.
+--growth, time and memory against rows, columns and levels, with the exponents; `python -m benchmarks figures growth` draws
+them as recorded by --record growth. A table of 10^8 rows takes 4 GB of disk while it is there. Keep the machine quiet.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from rich.progress import track
 from rich.table import Table
 
 from benchmarks.results import Console
 
-RESULTS = Path("build/growth.json")
 DELTA = 1e-6
 # Name, rows, columns of numbers, of categories, levels of these, delta, most seconds.
 CASES = (
@@ -30,9 +31,14 @@ CASES = (
     ("569 x 30, pure epsilon", 569, 30, 0, 0, 0.0, 0.5),
 )
 MOST_MEMORY, MOST_OUTSIDE, MOST_PLAN = 1000, 2.0, 0.05
-# What grows: rows of five columns, columns of 10,000 rows, levels of two of six columns.
+# What grows, and what stays as it is.
+FIXED = {
+    "rows": "Five columns of numbers",
+    "columns": "10,000 rows of numbers",
+    "levels": "20,000 rows of six columns, two of them categories",
+}
 GROWTH = {
-    "rows": [(rows, 5, 0, 0) for rows in (10_000, 30_000, 100_000, 300_000, 10**6, 3 * 10**6, 10**7)],
+    "rows": [(rows, 5, 0, 0) for power in range(4, 8) for rows in (10**power, 3 * 10**power)] + [(10**8, 5, 0, 0)],
     "columns": [(10_000, columns, 0, 0) for columns in (5, 10, 20, 50, 100, 200)],
     "levels": [(20_000, 4, 2, levels) for levels in (10, 30, 100, 300, 1000)],
 }
@@ -83,10 +89,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--growth", action="store_true", help="time and memory against rows, columns and levels")
     parser.add_argument("--largest", type=int, default=10**6, help="rows of the largest table of --growth [1000000]")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="a file for the results of --growth")
     given = parser.parse_args()
     if given.growth:
-        grow(given.largest, given.output)
+        grow(given.largest)
         return
     table = Table(title="Whole releases", title_justify="left")
     for heading in ("what", "figure", "of which passes", "the rest over passes", "bar"):
@@ -147,25 +152,25 @@ def _levels(column, levels):
     return places.astype(np.int64).astype(str)
 
 
-def grow(largest: int, output: Path) -> None:
-    """Measure along each axis, and write the file anew after each release."""
-    found: list[dict[str, float | str]] = []
+def grow(largest: int) -> None:
+    """Measure along each axis, and print a table for each."""
     for axis, shapes in GROWTH.items():
-        for rows, numbers, categories, levels in shapes:
+        found: list[dict[str, float]] = []
+        for rows, numbers, categories, levels in track(shapes, description=axis, transient=True):
             if rows <= largest:
-                one = release(rows, numbers, categories, levels)
                 size = {"rows": rows, "columns": numbers, "levels": levels}[axis]
-                found.append({"axis": axis, "size": size, **one})
-                print(f"{axis} {size:,}: {one['seconds']:.1f} s, {one['peak']:.0f} MB", flush=True)
-                output.parent.mkdir(parents=True, exist_ok=True)
-                output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    for axis in GROWTH:
-        print(f"{axis}: seconds grow with the power {exponent(found, axis):.2f} over the upper half")
+                found.append({"size": size, **release(rows, numbers, categories, levels)})
+        shown = Table(title=f"{FIXED[axis]}: seconds grow with the power {exponent(found):.2f} over the upper half")
+        for heading in (axis, "seconds", "of which passes", "processor time", "MB"):
+            shown.add_column(heading)
+        for one in found:
+            times = (f"{one[name]:.1f}" for name in ("seconds", "passes", "processor"))
+            shown.add_row(f"{one['size']:,.0f}", *times, f"{one['peak']:.0f}")
+        Console(width=150).print(shown)
 
 
-def exponent(found, axis: str, what: str = "seconds") -> float:
+def exponent(found: list[dict[str, float]]) -> float:
     """Return the slope of logarithms over the larger half of the sizes; small tables pay for the start."""
-    own = [line for line in found if line["axis"] == axis]
-    upper = own[len(own) // 2 :] if len(own) > 3 else own
-    sizes, values = (np.log([line[key] for line in upper]) for key in ("size", what))
+    upper = found[len(found) // 2 :] if len(found) > 3 else found
+    sizes, values = (np.log([line[key] for line in upper]) for key in ("size", "seconds"))
     return float(np.polyfit(sizes, values, 1)[0])

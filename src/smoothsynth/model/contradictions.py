@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothsynth._runtime import one_thread
 from smoothsynth.fit.result import CONTRADICTED, UNMATCHED, quoted
 from smoothsynth.model.marginal_moments import unmatched
 from smoothsynth.queries.families import ClippedSecondMoments, RowNorms
@@ -74,11 +75,13 @@ def contradictions(schema: Schema, moments: Sequence[NoisyMoments], points: Arra
     left_out = set(unmatched(schema, moments))
     seen = points[:: _step(len(points))]
     worst: dict[tuple[str, ...], Contradiction] = {}
-    for noisy in moments:
-        for one in _of(noisy, schema, seen):
-            known = worst.get(one.columns)
-            if not left_out.intersection(one.columns) and (known is None or one.far > known.far):
-                worst[one.columns] = one
+    # Products of blocks of a few thousand rows: on a busy machine threads of them wait for each other.
+    with one_thread():
+        for noisy in moments:
+            for one in _of(noisy, schema, seen):
+                known = worst.get(one.columns)
+                if not left_out.intersection(one.columns) and (known is None or one.far > known.far):
+                    worst[one.columns] = one
     return tuple(sorted(worst.values(), key=lambda one: (-one.far, one.columns)))
 
 
