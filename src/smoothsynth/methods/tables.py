@@ -134,7 +134,7 @@ def hats_for(noise: float, order: int) -> int | None:
 
 
 def _counts(columns: int, candidates: dict[int, Sets], wanted: Wanted) -> Iterator[dict[int, int]]:
-    """Yield numbers of tables of two and three columns, from most to fewest."""
+    """Yield numbers of tables of two and three columns, of half as many, and of as many of two alone: fewer do not pay."""
     most = {order: min(len(sets), max(FEWEST[order], columns)) for order, sets in candidates.items() if sets}
     if wanted.workload:
         most = {order: len(sets) for order, sets in candidates.items() if sets}
@@ -147,10 +147,8 @@ def _counts(columns: int, candidates: dict[int, Sets], wanted: Wanted) -> Iterat
         yield most
     for part in (1, 2) if 3 in most else ():
         yield {order: -(-count // part) for order, count in most.items()}
-    pairs = most.get(2, 0)
-    while pairs > 2:
-        yield {2: pairs}
-        pairs //= 2
+    if 2 in most:
+        yield {2: most[2]}
 
 
 def _candidates(shape: Shape, order: int, wanted: Wanted) -> Sets:
