@@ -71,7 +71,7 @@ def _hashed(text):
 def draws(monkeypatch):
     """Replace the one noise source: the only place that knows its name and those of its functions."""
     made = Draws()
-    for name in ("add_cube_noise", "add_ball_noise", "add_laplace_noise"):
+    for name in ("add_cube_noise", "add_wishart_noise", "add_laplace_noise"):
         monkeypatch.setattr(noise, name, made.pure)
     monkeypatch.setattr(noise, "add_gaussian_noise", made.gaussian)
     monkeypatch.setattr(noise, "noisy_maxima", made.maxima)

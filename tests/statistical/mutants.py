@@ -292,8 +292,8 @@ MUTANTS = [
     Mutant("half the noise, Laplace", lambda: half_noise("_draw_laplace"), lambda: noise_cases("discrete laplace")),
     Mutant("half the noise, cube", lambda: half_noise("_draw_cube"), lambda: mechanisms._cube_cases()[:2], 2_500),
     Mutant("half the noise, Gaussian", lambda: half_noise("_draw_gaussian"), lambda: noise_cases("discrete gaussian")),
-    Mutant("half the noise, ball", lambda: half_noise("_draw_ball"), lambda: noise_cases("ball")[:1], 12_000),
-    Mutant("half the sensitivity, ball", half_sensitivity, lambda: mechanisms._ball_cases()[:1], 12_000),
+    Mutant("half the noise, Wishart", lambda: half_noise("_draw_wishart"), lambda: noise_cases("wishart")[:1], 12_000),
+    Mutant("half the sensitivity, Wishart", half_sensitivity, mechanisms._wishart_cases, 12_000),
     Mutant("half the sensitivity, Laplace", half_sensitivity, mechanisms._laplace_cases),
     Mutant("half the sensitivity, hat functions", half_sensitivity, lambda: mechanisms._laplace_cases()[-1:], 6_000),
     Mutant(

@@ -14,22 +14,23 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from functools import lru_cache
 
 import numpy as np
 import pytest
-from scipy.stats import beta, chi2, gamma
+from scipy.stats import chi2, gamma
 
 from smoothsynth.accounting.charges import (
-    ball_deviation,
-    ball_scale,
     cube_scale,
     gaussian_sigma,
     laplace_scale,
     maxima_scale,
+    wishart_deviation,
+    wishart_scale,
 )
 from smoothsynth.errors import BudgetError, PlanError
 from smoothsynth.private import noise
-from smoothsynth.private import noise as ball
+from smoothsynth.queries.sensitivity import matrix_of
 
 FALSE_ALARM = 1e-7
 FEWEST_EXPECTED = 25
@@ -132,23 +133,28 @@ def wide_cube_follows(vectors, scale):
     return all(follows(np.histogram(part, cells)[0], np.full(40, 1 / 40)) for part in (ranks, others))
 
 
-def ball_follows(vectors, scale, *, reach=60, fine=8):
-    """Accept pairs as rounded draws of density exp(-|z|_2 / scale), each lattice point a cell: integrals over squares."""
-    edge = (np.arange(-reach - 0.5, reach + 0.5, 1 / fine) + 0.5 / fine)[: (2 * reach + 1) * fine]
-    density = np.exp(-np.hypot(edge[:, None], edge[None, :]) / scale)
-    weights = density.reshape(2 * reach + 1, fine, 2 * reach + 1, fine).sum(axis=(1, 3))
-    counts = np.zeros_like(weights)
-    np.add.at(counts, tuple(np.array(vectors).T + reach), 1)
-    return follows_on_the_plane(counts, weights)
+@lru_cache
+def difference_of_gammas(shape, reach=60.0, steps=40_000):
+    """Return the distribution function of X - Y, X and Y gamma numbers: by their densities on a grid, at its middles."""
+    step = reach / steps
+    weights = np.diff(gamma(shape).cdf(np.arange(steps + 1) * step))
+    places = (np.arange(steps) + 0.5) * step
+    return lru_cache(lambda x: float(gamma(shape).cdf(x + places) @ weights))
 
 
-def wide_ball_follows(vectors, scale):
-    """Accept vectors far above the lattice: |z|_2 / scale is Gamma(R), and z_1^2 / |z|^2 is Beta(1/2, (R-1)/2)."""
-    z = np.array(vectors, dtype=float)
-    lengths, R = np.linalg.norm(z, axis=1), z.shape[1]
-    ranks = [gamma(R).cdf(lengths / scale), *(beta(0.5, (R - 1) / 2).cdf((z[:, j] / lengths) ** 2) for j in (0, R - 1))]
-    cells = np.linspace(0, 1, 41)
-    return all(follows(np.histogram(part, cells)[0], np.full(40, 1 / 40)) for part in ranks)
+def turned(vectors, direction):
+    """Return a' N a of each matrix N whose upper triangle vectors are, for a direction of its columns."""
+    direction = np.array([0.0, *direction]) / np.linalg.norm(direction)
+    return np.einsum("i,nij,j->n", direction, matrix_of(np.array(vectors, dtype=float)), direction)
+
+
+def wishart_follows(vectors, scale, *, direction, trace=False):
+    """Accept matrices by a'Na, which is  b (Gamma(n/2) - Gamma(n/2)), n = d + 2; or by their trace, of d times the shape."""
+    d = len(direction)
+    numbers = sum(turned(vectors, one) for one in np.eye(d)) if trace else turned(vectors, direction)
+    law = difference_of_gammas((d if trace else 1) * (d + 2) / 2)
+    # Cuts are at most four times the width away: four deviations.
+    return follows_distribution(numbers, lambda x: law(2 * x), width=2 * scale, cells=24)
 
 
 @pytest.fixture(scope="module")
@@ -306,37 +312,74 @@ class TestCube:
         assert not follows([magnitudes[g] for g in range(400)], [(1 - q) * q**g for g in range(400)])
 
 
-class TestBall:
-    def test_joint_law(self):
-        vectors = [noise.add_ball_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(12_000)]
-        assert ball_follows(vectors, 3.0)
-        assert not any(ball_follows(vectors, 3.0 * wrong) for wrong in WRONG)
-        first, second = zip(*vectors, strict=True)
-        assert not ball_follows(list(zip(first, second[1:] + second[:1], strict=True)), 3.0)
+@pytest.fixture(scope="module")
+def matrices():
+    """Draw for two columns, far above the lattice."""
+    return [noise.add_wishart_noise([0] * 5, sensitivity=2**17, epsilon=0.7) for _ in range(4_000)]
 
-    def test_law_with_hardly_a_digit_at_first(self, monkeypatch):
-        """Most draws are then undecided and go on: what was decided before must not favour anything."""
-        monkeypatch.setattr(ball, "_SPARE", -1)
-        assert ball_follows([noise.add_ball_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(4_000)], 3.0)
 
-    def test_cube_noise_of_the_same_variance_is_refused(self, pairs):
-        # Var = b^2 (R+1) for the ball and b^2 (R+1)(R+2)/3 for the cube, R = 2.
-        assert not ball_follows(pairs, 3.0 * math.sqrt(4 / 3))
+class TestWishart:
+    @pytest.mark.parametrize("direction", [(1, 0), (0, 1), (1, 1), (3, -2)])
+    def test_every_direction_has_the_difference_of_two_gamma_numbers(self, matrices, direction):
+        scale = wishart_scale(2**17, 0.7)
+        assert wishart_follows(matrices, scale, direction=direction)
+        assert not any(wishart_follows(matrices, scale * wrong, direction=direction) for wrong in WRONG)
 
-    def test_one_sum_is_rounded_laplace(self):
-        draws = [noise.add_ball_noise([0], sensitivity=2**17, epsilon=1.0)[0] for _ in range(6_000)]
-        assert wide_laplace_follows(draws, 2.0**17)
-        assert not any(wide_laplace_follows(draws, 2.0**17 * wrong) for wrong in WRONG)
+    def test_trace(self, matrices):
+        scale = wishart_scale(2**17, 0.7)
+        assert wishart_follows(matrices, scale, direction=(1, 1), trace=True)
+        assert not any(wishart_follows(matrices, scale * wrong, direction=(1, 1), trace=True) for wrong in WRONG)
 
-    @pytest.mark.parametrize("R", [5, 8])
-    def test_lengths_and_directions(self, R):
-        scale = ball_scale(2**17, 0.7)
-        vectors = [noise.add_ball_noise([0] * R, sensitivity=2**17, epsilon=0.7) for _ in range(3_000)]
-        assert wide_ball_follows(vectors, scale)
-        assert not any(wide_ball_follows(vectors, scale * wrong) for wrong in WRONG)
-        assert np.std(vectors) == pytest.approx(ball_deviation(R, sensitivity=2**17, epsilon=0.7), rel=0.05)
-        draws = noise._draw_gaussian(3_000 * R, scale * math.sqrt(R + 1))
-        assert not wide_ball_follows(np.reshape(draws, (3_000, R)).tolist(), scale)
+    def test_entries_off_the_diagonal_are_sums_of_laplace_numbers(self, matrices):
+        # sum of n products of normal numbers less another: b/2 (Gamma(n) - Gamma(n)).
+        scale, law = wishart_scale(2**17, 0.7), difference_of_gammas(4)
+        for place in (0, 1, 3):
+            numbers = [one[place] for one in matrices]
+            assert follows_distribution(numbers, law, width=scale / 2, cells=40)
+            assert not any(follows_distribution(numbers, law, width=scale / 2 * wrong, cells=40) for wrong in WRONG)
+
+    def test_same_entries_without_the_joint_law_are_refused(self, matrices):
+        apart = np.column_stack([np.roll(entry, 7 * k) for k, entry in enumerate(np.array(matrices, dtype=float).T)])
+        scale = wishart_scale(2**17, 0.7)
+        assert wishart_follows(apart, scale, direction=(1, 0))
+        numbers, law = [z for one in ((1, 1), (1, -1)) for z in turned(apart, one)], difference_of_gammas(2)
+        assert not follows_distribution(numbers, lambda x: law(2 * x), width=2 * scale, cells=24)
+
+    @pytest.mark.parametrize("spare", [noise._SPARE, -1])
+    def test_rounded_law_at_a_small_scale(self, monkeypatch, spare):
+        """With hardly a digit at first most draws go on: what was decided before must not favour anything."""
+        monkeypatch.setattr(noise, "_SPARE", spare)
+        draws = [noise.add_wishart_noise([0, 0], sensitivity=3, epsilon=1.0) for _ in range(2_500)]
+        for place, shape, width in ((0, 3, 1.5), (1, 1.5, 3 / math.sqrt(2))):
+            law, tally = difference_of_gammas(shape), Counter(one[place] for one in draws)
+            numbers = range(-40, 41)
+
+            def accepted(width, law=law, tally=tally, numbers=numbers):
+                shares = [law((z + 0.5) / width) - law((z - 0.5) / width) for z in numbers]
+                return follows([tally[z] for z in numbers], shares)
+
+            assert accepted(width)
+            assert not any(accepted(width * wrong) for wrong in WRONG)
+
+    def test_sums_are_uncorrelated_and_alike(self):
+        d, epsilon = 6, 0.7
+        vectors = np.array(
+            [noise.add_wishart_noise([0] * 27, sensitivity=2**17, epsilon=epsilon) for _ in range(400)], dtype=float
+        )
+        deviation = wishart_deviation(27, sensitivity=2**17, epsilon=epsilon)
+        assert deviation == pytest.approx(2**17 / epsilon * math.sqrt((d + 2) / 2))
+        scaled = vectors / deviation
+        assert np.std(scaled) == pytest.approx(1.0, rel=0.04)
+        products = np.triu(scaled.T @ scaled / math.sqrt(len(scaled)), 1)
+        # 351 numbers, nearly standard normal.
+        assert np.abs(products).max() < 6.5
+
+    def test_spectrum_is_wider_than_that_of_normal_entries(self):
+        """Largest eigenvalue in deviations times sqrt(d), at d = 30: 2.19 +- 0.18 a draw; of normal entries 1.93 +- 0.11."""
+        vectors = [noise.add_wishart_noise([0] * 495, sensitivity=2**17, epsilon=1.0) for _ in range(30)]
+        matrix = matrix_of(np.array(vectors, dtype=float))[:, 1:, 1:]
+        ends = np.abs(np.linalg.eigvalsh(matrix)).max(axis=1) / wishart_deviation(495, sensitivity=2**17, epsilon=1.0)
+        assert np.mean(ends) / math.sqrt(30) == pytest.approx(2.19, abs=0.18)
 
 
 class TestLowBits:
@@ -346,9 +389,9 @@ class TestLowBits:
             lambda: noise.add_laplace_noise([0] * 40_000, sensitivity=2**17, epsilon=1.0),
             lambda: noise.add_gaussian_noise([0] * 40_000, sensitivity=2**17, multiplier=6.0),
             lambda: [z for _ in range(40) for z in noise.add_cube_noise([0] * 1000, sensitivity=2**17, epsilon=1.0)],
-            lambda: [z for _ in range(40) for z in noise.add_ball_noise([0] * 500, sensitivity=2**17, epsilon=1.0)],
+            lambda: [z for _ in range(30) for z in noise.add_wishart_noise([0] * 495, sensitivity=2**17, epsilon=1.0)],
         ],
-        ids=["laplace", "gaussian", "cube", "ball"],
+        ids=["laplace", "gaussian", "cube", "wishart"],
     )
     def test_are_balanced(self, draw):
         draws = draw()
@@ -371,7 +414,7 @@ class TestEntropy:
                     noise.add_laplace_noise([0] * 4, sensitivity=2**40, epsilon=1.0),
                     noise.add_gaussian_noise([0] * 4, sensitivity=2**40, multiplier=1.0),
                     noise.add_cube_noise([0] * 4, sensitivity=2**40, epsilon=1.0),
-                    noise.add_ball_noise([0] * 4, sensitivity=2**40, epsilon=1.0),
+                    noise.add_wishart_noise([0] * 5, sensitivity=2**40, epsilon=1.0),
                 )
             )
         assert all(one != other for one, other in zip(*drawn, strict=True))
@@ -386,7 +429,7 @@ def draw():
     laplace = noise.add_laplace_noise([0] * 3, sensitivity=2**40, epsilon=1.0)
     gaussian = noise.add_gaussian_noise([0] * 3, sensitivity=2**40, multiplier=1.0)
     cube = noise.add_cube_noise([0] * 3, sensitivity=2**40, epsilon=1.0)
-    return [*laplace, *gaussian, *cube, *noise.add_ball_noise([0] * 3, sensitivity=2**40, epsilon=1.0)]
+    return [*laplace, *gaussian, *cube, *noise.add_wishart_noise([0] * 2, sensitivity=2**40, epsilon=1.0)]
 
 draw()
 for _ in range(3):
@@ -400,8 +443,8 @@ os.write(1, (" ".join(map(str, draw())) + "\\n").encode())
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True)
         numbers = done.stdout.split()
-        # 48 draws spread over 2^40: a coincidence has probability of about 1e-9.
-        assert len(numbers) == len(set(numbers)) == 48
+        # 44 draws spread over 2^40: a coincidence has probability of about 1e-9.
+        assert len(numbers) == len(set(numbers)) == 44
 
 
 class TestInterface:
@@ -410,7 +453,7 @@ class TestInterface:
         noisy = [
             noise.add_cube_noise(sums, sensitivity=2, epsilon=1.0),
             noise.add_laplace_noise(sums, sensitivity=2, epsilon=1.0),
-            noise.add_ball_noise(sums, sensitivity=2, epsilon=1.0),
+            noise.add_wishart_noise([*sums, 5, 6], sensitivity=2, epsilon=1.0),
             noise.add_gaussian_noise(np.array([5, 6, 7]), sensitivity=2, multiplier=1.0),
         ]
         assert all(type(value) is int for values in noisy for value in values)
@@ -419,7 +462,7 @@ class TestInterface:
 
     def test_nothing_to_release_needs_no_noise(self):
         assert noise.add_cube_noise([], sensitivity=1, epsilon=1.0) == []
-        assert noise.add_ball_noise([], sensitivity=1, epsilon=1.0) == []
+        assert noise.add_wishart_noise([], sensitivity=1, epsilon=1.0) == []
         assert noise.add_laplace_noise([], sensitivity=1, epsilon=1.0) == []
         assert noise.add_gaussian_noise([], sensitivity=1, multiplier=1.0) == []
 
@@ -430,11 +473,11 @@ class TestInterface:
 
     @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, True, "2"])
     def test_refuses_bad_parameters(self, bad):
-        for add in (noise.add_cube_noise, noise.add_ball_noise, noise.add_laplace_noise):
+        for add in (noise.add_cube_noise, noise.add_wishart_noise, noise.add_laplace_noise):
             with pytest.raises(PlanError, match="sensitivity must be"):
-                add([0], sensitivity=bad, epsilon=1.0)
+                add([0, 0], sensitivity=bad, epsilon=1.0)
             with pytest.raises(BudgetError, match="epsilon must be"):
-                add([0], sensitivity=1, epsilon=bad)
+                add([0, 0], sensitivity=1, epsilon=bad)
         with pytest.raises(PlanError, match="sensitivity must be"):
             noise.add_gaussian_noise([0], sensitivity=bad, multiplier=1.0)
         with pytest.raises(PlanError, match="multiplier must be"):

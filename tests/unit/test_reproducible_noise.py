@@ -20,7 +20,7 @@ def all_kinds():
         noise.add_gaussian_noise([0] * 3, sensitivity=2**20, multiplier=1.0),
         noise.add_gaussian_noise([0] * 9, sensitivity=9, multiplier=9.0),
         noise.add_cube_noise([0] * 3, sensitivity=2**20, epsilon=1.0),
-        noise.add_ball_noise([0] * 3, sensitivity=2**20, epsilon=1.0),
+        noise.add_wishart_noise([0] * 5, sensitivity=2**20, epsilon=1.0),
         noise.noisy_maxima(12, sensitivity=2**20, multiplier=1.0)([0] * 12),
         generator(None).integers(2**60),
     ]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.accounting.ledger import LedgerFile
+from smoothsynth.accounting.ledger import Ledger, LedgerFile
 from smoothsynth.pipeline import run as pipeline
 from smoothsynth.pipeline import update as updates
 from smoothsynth.private import measure as door
@@ -118,6 +118,42 @@ def test_sums_that_an_earlier_version_kept_are_updated(people, schema, store, ke
     kept = replace(stored.kept, choices={**stored.kept.choices, "focus": "balanced"})
     write_store(store, replace(stored, kept=kept), key=owner, replace_it=True)
     assert ss.update(store, month(people, 1), key=key, **GAUSSIAN).receipt.method == "auto"
+
+
+def with_ball(noisy):
+    """Return moments as an earlier version released them, which had noise of the ball for products."""
+    pairs = noisy.measurement.mechanism == "wishart"
+    return replace(noisy, measurement=replace(noisy.measurement, mechanism="ball")) if pairs else noisy
+
+
+def test_products_that_an_earlier_version_measured_have_todays_noise(people, schema, store, key, tmp_path):
+    made = first_release(people, schema, store, key, **{"delta": 0.0, **PURE})
+    owner = read_key(key)
+    stored = read_store(store, key=owner)
+    earlier = tuple(with_ball(noisy) for noisy in made.moments)
+    write_store(store, replace(stored, kept=replace(stored.kept, earlier=earlier)), key=owner, replace_it=True)
+    again = ss.update(store, month(people, 1), key=key, **PURE)
+    mechanisms = [
+        (old.measurement.mechanism, new.measurement.mechanism)
+        for old, new in zip(again.earlier, again.moments, strict=True)
+    ]
+    assert ("ball", "wishart") in mechanisms
+    again.write(tmp_path / "out")
+    assert ss.load(tmp_path / "out").moments == again.moments
+    found = {check.name: check.outcome for check in ss.verify(tmp_path / "out").checks}
+    assert {found[name] for name in ("charges", "sensitivities", "search", "noise", "budget", "words")} == {"passed"}
+
+
+def test_noise_of_the_ball_is_read_and_no_longer_drawn(people, schema, store, key):
+    made = first_release(people, schema, store, key, **{"delta": 0.0, **PURE})
+    old = next(one.measurement for one in map(with_ball, made.moments) if one.measurement.mechanism == "ball")
+    charge, count = old.charge(), len(old.features)
+    assert charge.norm == "l2"
+    assert charge.deviation == pytest.approx(old.sensitivity / old.epsilon * np.sqrt(count + 1))
+    ledger = Ledger(ss.Budget(100.0))
+    with pytest.raises(ss.PlanError, match="no longer drawn"):
+        door.measure(open_table(month(people, 0), schema), old, engine=LocalEngine(), ledger=ledger)
+    assert ledger.charges == ()
 
 
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE])

@@ -30,7 +30,8 @@ MAXIMA = "noisy maxima"
 PURE_MAXIMA = "pure noisy maxima"
 _NORMS = {
     "cube": "linf",
-    "ball": "l2",
+    "wishart": "nuclear",
+    "ball": "l2",  # Read in earlier releases, and no longer drawn: density exp(-|z|_2 / scale), rounded.
     "discrete laplace": "l1",
     "discrete gaussian": "l2",
     STABLE: "l1",
@@ -42,6 +43,7 @@ _MOVES = {
     "linf": "no sum moves by more than {}",
     "l1": "the moves of all sums add up to at most {}",
     "l2": "the sums move by at most {} in Euclidean length",
+    "nuclear": "the matrix of the sums moves by at most {} in nuclear norm",
 }
 
 # docs/proofs/discrete-gaussian.md: sigma^2 exceeds that of a continuous Gaussian by tau^2 = 4; what then
@@ -91,7 +93,7 @@ class Charge:
     `sensitivity` is that of the sums in `norm`, already times the rows of one person; `scale` is the
     parameter of the integer noise. What must hold, in exact arithmetic:
 
-        cube, ball, discrete laplace:  sensitivity / scale <= epsilon
+        cube, wishart, ball, discrete laplace:  sensitivity / scale <= epsilon
         discrete gaussian:             scale^2 >= (multiplier sensitivity)^2 + 4
         stable histogram:              sensitivity / scale <= epsilon,  and `delta` for a value that occurs once
         stable gaussian histogram:     as discrete gaussian,  and `delta` for a value that occurs once
@@ -115,6 +117,8 @@ class Charge:
             raise BudgetError(f"A charge must be one of: {known}; found {self.mechanism} in {self.norm}.")
         if type(self.coordinates) is not int or self.coordinates < 1:
             raise BudgetError("A charge must say how many sums it releases: a whole number, at least 1.")
+        if self.mechanism == "wishart":
+            columns_of_products(self.coordinates)
         gaussian = self.mechanism in ("discrete gaussian", MAXIMA, STABLE_GAUSSIAN)
         if (self.epsilon is None) is not gaussian or (self.multiplier is None) is gaussian:
             raise BudgetError(
@@ -151,7 +155,9 @@ class Charge:
         if self.mechanism in (MAXIMA, PURE_MAXIMA):
             return self.scale * math.pi / math.sqrt(6.0)
         if self.mechanism == "ball":
-            return self.scale * _ball_factor(self.coordinates)
+            return self.scale * math.sqrt(self.coordinates + 1)
+        if self.mechanism == "wishart":
+            return self.scale * math.sqrt((columns_of_products(self.coordinates) + 2) / 2)
         factors = {"linf": _cube_factor(self.coordinates), "l1": math.sqrt(2), "l2": 1.0}
         return self.scale * factors[self.norm]
 
@@ -216,14 +222,8 @@ def cube_scale(sensitivity: float, epsilon: float) -> float:
     return rounded_above(_exact(sensitivity, "sensitivity") / Fraction(Budget(epsilon).epsilon))
 
 
-def laplace_scale(sensitivity: float, epsilon: float) -> float:
-    """Give the least float b with sensitivity / b <= epsilon exactly; sensitivity in the L1 norm."""
-    return cube_scale(sensitivity, epsilon)
-
-
-def ball_scale(sensitivity: float, epsilon: float) -> float:
-    """Give the least float b with sensitivity / b <= epsilon exactly; sensitivity in the L2 norm."""
-    return cube_scale(sensitivity, epsilon)
+# The same, with the sensitivity in the L1 norm and in the nuclear norm.
+laplace_scale = wishart_scale = cube_scale
 
 
 def gaussian_sigma(sensitivity: float, multiplier: float) -> float:
@@ -273,9 +273,17 @@ def cube_deviation(coordinates: int, *, sensitivity: float, epsilon: float) -> f
     return cube_scale(sensitivity, epsilon) * _cube_factor(coordinates)
 
 
-def ball_deviation(coordinates: int, *, sensitivity: float, epsilon: float) -> float:
-    """Give the standard deviation b sqrt(R+1) of each of R = `coordinates` sums, b the scale."""
-    return ball_scale(sensitivity, epsilon) * _ball_factor(coordinates)
+def wishart_deviation(coordinates: int, *, sensitivity: float, epsilon: float) -> float:
+    """Give the standard deviation b sqrt((d+2)/2) of each of d (d+3)/2 = `coordinates` sums, b the scale."""
+    return wishart_scale(sensitivity, epsilon) * math.sqrt((columns_of_products(coordinates) + 2) / 2)
+
+
+def columns_of_products(coordinates: int) -> int:
+    """Return the d of which there are d means, d squares and d (d-1)/2 products."""
+    d = (math.isqrt(8 * coordinates + 9) - 3) // 2
+    if d * (d + 3) // 2 != coordinates:
+        raise BudgetError(f"Wishart noise is for all means, squares and products of columns, not {coordinates:,} sums.")
+    return d
 
 
 def laplace_deviation(*, sensitivity: float, epsilon: float) -> float:
@@ -422,10 +430,6 @@ def _proportions(shares: Sequence[float]) -> list[Fraction]:
 
 def _cube_factor(coordinates: int) -> float:
     return math.sqrt((coordinates + 1) * (coordinates + 2) / 3)
-
-
-def _ball_factor(coordinates: int) -> float:
-    return math.sqrt(coordinates + 1)
 
 
 def _check_gaussian(delta: float) -> None:

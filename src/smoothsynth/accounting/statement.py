@@ -236,7 +236,7 @@ def accounting_events(charges: Iterable[Charge]) -> list[dict[str, Any]]:
     For an accountant with the relation ADD_OR_REMOVE_ONE, where a multiplier is noise over the sensitivity of
     the sum; the sensitivity in a charge is already that of replacing rows. A discrete Laplace of sensitivity 1
     and parameter epsilon has the losses -epsilon and epsilon only: it is randomised response, which dominates
-    every mechanism that is epsilon-private, so it stands for the cube, the ball and Laplace noise on many sums too
+    every mechanism that is epsilon-private, so it stands for cube, Wishart and Laplace noise on many sums too
     (Kairouz, Oh and Viswanath 2015). A charge with a delta of its own is an event of its kind but for that probability:
     `plus_delta` is no argument, and has to be added to the delta of all others (docs/proofs/private-schema.md, section 5).
     """

@@ -25,6 +25,7 @@ import numpy as np
 
 from smoothsynth.methods.paper import NoisySubspace, orthonormal
 from smoothsynth.queries.measurement import FULL_WEIGHT
+from smoothsynth.queries.sensitivity import length_of
 from smoothsynth.schema import Number, Schema
 
 if TYPE_CHECKING:
@@ -109,9 +110,8 @@ def worst_pair(measurement: Measurement, dimensions: int, *, rows: int = 3) -> P
     grids = [np.array(list(itertools.product(levels, repeat=dimensions))) for levels in (_LEVELS, _OTHER_LEVELS)]
     values = [measurement.evaluate(grid) * np.array(measurement.weights, dtype=np.float64) for grid in grids]
     apart = values[0][:, None] - values[1][None]
-    order = {"linf": np.inf, "l1": 1, "l2": 2}[measurement.charge().norm]
     # Of pairs equally far apart, up to rounding, the one whose sums all move is told apart best.
-    moves = np.round(np.linalg.norm(apart, order, axis=2)) + 1e-6 * np.abs(apart).sum(axis=2)
+    moves = np.round(length_of(apart, measurement.charge().norm)) + 1e-6 * np.abs(apart).sum(axis=2)
     one, other = np.unravel_index(int(np.argmax(moves)), moves.shape)
     return pair(tuple(grids[0][one]), tuple(grids[1][other]), rows=rows, changed=measurement.rows_per_person)
 
@@ -131,9 +131,11 @@ def losses(released: Array, here: Array, there: Array, *, charge: Charge) -> Arr
 
     cube:       (|y - c'|_inf - |y - c|_inf) / scale
     laplace:    (|y - c'|_1 - |y - c|_1) / scale
-    ball:       (|y - c'|_2 - |y - c|_2) / scale
+    wishart:    (|Y - C'|_* - |Y - C|_*) / scale, the loss but for factors that grow slowly: its density has no closed form
     gaussian:   (|y - c'|_2^2 - |y - c|_2^2) / (2 scale^2)
     """
+    if charge.norm == "nuclear":
+        return (length_of(released - there, "nuclear") - length_of(released - here, "nuclear")) / charge.scale
     near, far = np.abs(released - here), np.abs(released - there)
     if charge.norm == "linf":
         return np.asarray((far.max(axis=-1) - near.max(axis=-1)) / charge.scale)
@@ -141,9 +143,6 @@ def losses(released: Array, here: Array, there: Array, *, charge: Charge) -> Arr
         return np.asarray((far - near).sum(axis=-1) / charge.scale)
     # far^2 - near^2, without squares that would swallow the difference.
     squares = ((there - here) * (here + there - 2.0 * released)).sum(axis=-1)
-    if charge.mechanism == "ball":
-        lengths = np.linalg.norm(near, axis=-1) + np.linalg.norm(far, axis=-1)
-        return np.asarray(squares / np.maximum(lengths, 1e-300) / charge.scale)
     return np.asarray(squares / (2.0 * charge.scale**2))
 
 
@@ -152,8 +151,7 @@ def distance(here: Array, there: Array, *, charge: Charge) -> float:
 
     For Gaussian noise this is mu, the distance in deviations.
     """
-    order = {"linf": np.inf, "l1": 1, "l2": 2}[charge.norm]
-    return float(np.linalg.norm(there - here, order)) / charge.scale
+    return float(length_of(there - here, charge.norm)) / charge.scale
 
 
 def product(directions: Array, points: Array) -> Array:

@@ -4,7 +4,7 @@ The rounds of method="auto" under (epsilon, delta): Gaussian releases of low mom
 
 The rounds of method="auto" under pure epsilon.
 
-The cube mechanism for what is bounded one by one, the ball for what is bounded in length, Laplace noise for counts.
+The cube mechanism for what is bounded one by one, Wishart noise for products of rows, Laplace noise for counts.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.accounting.charges import (
-    ball_deviation,
     cube_deviation,
     gaussian_multiplier,
     split_epsilon,
     split_multiplier,
+    wishart_deviation,
 )
 from smoothsynth.methods.layout import (
     LENGTHS,
@@ -335,7 +335,7 @@ def pure_rounds(
         pairs = shape.pairs()
         weights = pair_weights(pairs, MEAN_WEIGHT * math.sqrt(d))
         transformation = shape.straight(ClippedSecondMoments(1.0))
-        rounds.append(measured("pairs", PAIRS, pairs, transformation, weights=weights, mechanism="ball"))
+        rounds.append(measured("pairs", PAIRS, pairs, transformation, weights=weights, mechanism="wishart"))
     if "lengths" in shares:
         purpose, transformation = LENGTHS.format(LENGTH_DEGREES), shape.straight(RowNorms())
         rounds.append(measured("lengths", purpose, cosines_of_length(LENGTH_DEGREES), transformation))
@@ -356,8 +356,8 @@ def _pure_shares(shape: Shape, people: float, epsilon: float, lean: Focus, *, we
         return cube_deviation(count, sensitivity=2.0, epsilon=share * epsilon) / people
 
     shares = {}
-    # Products of rows of length r have L2 sensitivity r^2, and r^2 is 0.6 d at least.
-    pair_noise = ball_deviation(d * (d + 3) // 2, sensitivity=0.6 * d, epsilon=epsilon) / people
+    # The matrix of products of rows of length r has sensitivity 2 r^2 in nuclear norm, and r^2 is 0.6 d at least.
+    pair_noise = wishart_deviation(d * (d + 3) // 2, sensitivity=1.2 * d, epsilon=epsilon) / people
     if shape.columns > 1 and not weighed and pair_noise <= MOST_PAIR_NOISE * lean.pure_pairs:
         shares["pairs"] = lean.pure_pairs
     ranks = max(lean.pure_ranks, ALONE) if lean.pure_ranks and shape.columns == 1 else lean.pure_ranks

@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 
 # Either end of the spectrum passes this with a probability of about 0.5 %.
 _TRACY_WIDOM = 2.4
+# The spectrum of the difference of two large Wishart matrices ends at 2.355 deviations times sqrt(d), and noise of 4 to 60
+# columns passes 1.1 deviations more with a probability of 0.2 to 1 % (simulated).
+_WISHART_EDGE, _BEYOND_EDGE = 2.355, 1.1
+# Noise that is normal, or nearly so in every entry, can be split.
+_SPLIT_NOISE = ("discrete gaussian", "wishart", "ball")
 # The probability that noise alone makes any entry stand out.
 _BY_CHANCE = 0.05
 _SPLITS, _SPLIT = 6, 0.5
@@ -46,14 +51,14 @@ _SPLITS, _SPLIT = 6, 0.5
 _MOST_SCALED = 1.25
 
 
-def denoise(matrix: Array, noise: float, *, normal: bool = True) -> Array:
+def denoise(matrix: Array, noise: float, *, mechanism: str = "discrete gaussian") -> Array:
     """Return what is left of a matrix with noise of that deviation off the diagonal, by the reading that predicts better.
 
     Normal noise can be split: with e as large as the noise and independent of it, Y + a e and Y - e/a are independent
     of each other, so what is read from the first may be judged by the second (Oliveira, Lei and Tibshirani 2021).
     """
-    if not normal or len(matrix) < 3:
-        return _as_large(spread(matrix, noise), matrix, noise)
+    if mechanism not in _SPLIT_NOISE or len(matrix) < 3:
+        return _as_large(spread(matrix, noise, mechanism), matrix, noise)
     drawing, off = generator(0), ~np.eye(len(matrix), dtype=bool)
     losses = np.zeros(2)
     for _ in range(_SPLITS):
@@ -61,9 +66,9 @@ def denoise(matrix: Array, noise: float, *, normal: bool = True) -> Array:
         extra += extra.T
         seen, other = matrix + _SPLIT * extra, matrix - extra / _SPLIT
         for i, read in enumerate((spread, sparse)):
-            losses[i] += np.mean((read(seen, noise * math.hypot(1.0, _SPLIT)) - other)[off] ** 2)
+            losses[i] += np.mean((read(seen, noise * math.hypot(1.0, _SPLIT), mechanism) - other)[off] ** 2)
     read = spread if losses[0] <= losses[1] else sparse
-    return _as_large(read(matrix, noise), matrix, noise)
+    return _as_large(read(matrix, noise, mechanism), matrix, noise)
 
 
 def _as_large(kept: Array, matrix: Array, noise: float) -> Array:
@@ -80,11 +85,11 @@ def _as_large(kept: Array, matrix: Array, noise: float) -> Array:
     return np.asarray(kept * min(math.sqrt(max(without_noise / own, 1.0)), _MOST_SCALED))
 
 
-def spread(matrix: Array, noise: float) -> Array:
+def spread(matrix: Array, noise: float, mechanism: str = "discrete gaussian") -> Array:
     """Shrink the eigenvalues of a symmetric matrix with noise of deviation s off the diagonal.
 
     Nothing is kept unless some eigenvalue is beyond what noise alone reaches once in a hundred times (its largest
-    eigenvalue is 2 s sqrt(d) + s d^(-1/6) TW, with TW of Tracy and Widom 1996). Then
+    eigenvalue is 2 s sqrt(d) + s d^(-1/6) TW, with TW of Tracy and Widom 1996; of Wishart noise more). Then
 
         l_i -> l_i - 2 s^2 sum_j (l_i - l_j) / ((l_i - l_j)^2 + s^2)
 
@@ -93,7 +98,10 @@ def spread(matrix: Array, noise: float) -> Array:
     """
     values, vectors = np.linalg.eigh(matrix)
     d = len(matrix)
-    if np.abs(values).max() <= noise * (2.0 * math.sqrt(d) + _TRACY_WIDOM * d ** (-1.0 / 6.0)):
+    largest = 2.0 * math.sqrt(d) + _TRACY_WIDOM * d ** (-1.0 / 6.0)
+    if mechanism == "wishart":
+        largest = _WISHART_EDGE * math.sqrt(d) + _BEYOND_EDGE
+    if np.abs(values).max() <= noise * largest:
         return np.zeros_like(matrix)
     apart = values[:, None] - values
     shrunk = values - 2.0 * noise**2 * np.sum(apart / (apart**2 + noise**2), axis=1)
@@ -103,12 +111,12 @@ def spread(matrix: Array, noise: float) -> Array:
     return kept
 
 
-def sparse(matrix: Array, noise: float) -> Array:
+def sparse(matrix: Array, noise: float, mechanism: str = "discrete gaussian") -> Array:
     """Keep the entries that noise alone would not reach anywhere in the matrix, and read the rest as `spread` does."""
     d = len(matrix)
     standing_out = np.abs(matrix) > noise * NormalDist().inv_cdf(1.0 - _BY_CHANCE / (d * (d - 1)))
     np.fill_diagonal(standing_out, val=False)
-    return np.where(standing_out, matrix, spread(np.where(standing_out, 0.0, matrix), noise))
+    return np.where(standing_out, matrix, spread(np.where(standing_out, 0.0, matrix), noise, mechanism))
 
 
 # Ranks have told the spread of each column already, and without a cut: of what a cut says beyond, half is believed.
@@ -129,7 +137,7 @@ DROWNING_NOISE = 0.2
 class Seen:
     """First and second moments of standardised rows, the noise of a pair and of a mean, and of means released before.
 
-    `normal` if the noise of pairs is, or is but for its length, which is nearly certain; `pure` if epsilon is.
+    `mechanism` is that of their noise; `pure` if epsilon is.
     """
 
     means: Array
@@ -137,7 +145,7 @@ class Seen:
     noise: float
     mean_noise: float
     known: Array
-    normal: bool
+    mechanism: str
     pure: bool
 
 
@@ -187,8 +195,8 @@ def unpack(noisy: NoisyMoments, length: float, *, known: Array) -> Seen:
             (i, _), (j, _) = term
             squares[i, j] = squares[j, i] = value * spread
             noise = deviation * spread
-    normal = noisy.measurement.mechanism in ("discrete gaussian", "ball")
-    return Seen(means, squares, noise, mean_noise, known, normal, noisy.measurement.multiplier is None)
+    measurement = noisy.measurement
+    return Seen(means, squares, noise, mean_noise, known, measurement.mechanism, measurement.multiplier is None)
 
 
 def targets(
@@ -214,7 +222,7 @@ def targets(
     second = np.maximum(squares + together * common * expected + own * (difference - common), 0.05 * squares)
     rest = (seen.squares - np.outer(seen.means, seen.means) - covariance) * free
     variances = np.maximum(second - first**2, np.maximum(0.05 * squares, 0.7 * noise))
-    found = denoise(rest, noise, normal=seen.normal)
+    found = denoise(rest, noise, mechanism=seen.mechanism)
     wanted = found if tied is None else tied + found
     return Target(
         worth,
@@ -250,7 +258,7 @@ class CutMoments:
     `worth` is what a mean tells beside what was known `before`, from 0 to 1. In units of the cube: `units` are those of the
     transformation, `noise` is that of the means, `before` are the model's means before.
     In units of the transformation: `covariance`, what was `believed` of it off the diagonal, and `pair_noise`, the noise of
-    a product; it is `normal` or not. `loose` is the noise of the common scale of all variances, relative to it: rows that
+    a product, of a `mechanism`. `loose` is the noise of the common scale of all variances, relative to it: rows that
     are cut tell little of it.
     """
 
@@ -263,7 +271,7 @@ class CutMoments:
     covariance: Array
     believed: Array
     pair_noise: float
-    normal: bool
+    mechanism: str
     loose: float
 
     def length(self, columns: Marginals) -> float:
@@ -288,7 +296,7 @@ class CutMoments:
         _, _, covariance = _moments(self.transformation.of(rows), weights)
         noise = self.pair_noise * self.length(columns) ** 2
         back = covariance + (self.believed - covariance) * free / (1.0 + (noise / _CLEAR) ** 2)
-        return back + denoise((self.covariance - back) * free, self.pair_noise, normal=self.normal)
+        return back + denoise((self.covariance - back) * free, self.pair_noise, mechanism=self.mechanism)
 
     def missing_correlation(self, wanted: Array, rows: Array, weights: Array, free: Array) -> Array:
         """Return what weighted rows lack in correlation to have this covariance through the transformation."""
@@ -363,7 +371,7 @@ def learn_pairs(columns: Marginals, noisy: NoisyMoments, *, known: Array) -> Dep
         (seen.squares - np.outer(seen.means, seen.means)) / length**2,
         target.covariance / length**2,
         seen.noise / length**2,
-        seen.normal,
+        seen.mechanism,
         loose,
     )
     return Dependence(columns, correlation, cut)

@@ -222,7 +222,9 @@ def check_earlier(earlier: Sequence[NoisyMoments], moments: Sequence[NoisyMoment
 def _alike(old: Measurement, new: Measurement) -> Measurement:
     """Return a measurement with what an update may change: noise, the rows of a person; tables are not chosen again."""
     together = new.rows_per_person
-    return replace(old, rows_per_person=together, choice=None, epsilon=new.epsilon, multiplier=new.multiplier)
+    drawn = new.mechanism if (old.mechanism, new.mechanism) == ("ball", "wishart") else old.mechanism
+    same = replace(old, mechanism=drawn, epsilon=new.epsilon, multiplier=new.multiplier)
+    return replace(same, rows_per_person=together, choice=None)
 
 
 def _noise(measurement: Measurement | TableSelection) -> float:

@@ -152,12 +152,19 @@ def _plan(kept: Kept, rows: int, budget: Budget, *, size: int | None, rows_per_p
     # Counts and budgets that no release can have are refused as in every plan.
     plan(kept.schema, rows, epsilon=budget.epsilon, delta=budget.delta, synthetic_rows=size, rows_per_person=together)
     # Tables that were chosen are public by now: they are measured again, and not chosen.
-    measurements = [replace(noisy.measurement, rows_per_person=together, choice=None) for noisy in kept.earlier]
+    measurements = [
+        replace(_with_todays_noise(noisy.measurement), rows_per_person=together, choice=None) for noisy in kept.earlier
+    ]
     design = Design(
         _shared(measurements, budget),
         **{name: kept.choices[name] for name in ("candidates", "candidate_count", "fit", "fitted", "levels")},
     )
     return Plan(kept.schema, rows, budget, METHODS[kept.choices["method"]](), design, size or rows, together)
+
+
+def _with_todays_noise(measurement: Measurement) -> Measurement:
+    """Return what an earlier version measured with noise that is no longer drawn, with that which took its place."""
+    return replace(measurement, mechanism="wishart") if measurement.mechanism == "ball" else measurement
 
 
 def _shared(measurements: Sequence[Measurement], budget: Budget) -> tuple[Measurement, ...]:

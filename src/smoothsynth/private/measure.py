@@ -54,6 +54,8 @@ def measure(
     """
     check_indicators(measurement, table.schema)
     check_averages(measurement, table)
+    if measurement.mechanism == "ball":
+        raise PlanError("Ball noise is that of earlier versions, and no longer drawn. Plan again, with Wishart noise.")
     sums = engine.sums(table, measurement.features, transformation=measurement.transformation, progress=progress)
     if measurement.choice is not None:
         measurement = measurement.chosen(_choose(sums, measurement, measurement.choice, ledger=ledger))
@@ -185,8 +187,8 @@ def _draw_noise(count: int, measurement: Measurement | SubspaceMeasurement | Lev
         raise AssertionError(charge.mechanism)
     if charge.mechanism == "cube":
         return noise.add_cube_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
-    if charge.mechanism == "ball":
-        return noise.add_ball_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
+    if charge.mechanism == "wishart":
+        return noise.add_wishart_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
     return noise.add_laplace_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
 
 

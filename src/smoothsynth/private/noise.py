@@ -1,16 +1,15 @@
-"""The one source of noise: discrete Laplace and Gaussian, K-norm noise of the cube and of the ball, noisy maxima.
+"""The one source of noise: discrete Laplace and Gaussian, cube and Wishart noise, noisy maxima.
 
-A point in R dimensions with density proportional to exp(-|z|_2 / scale), rounded to whole numbers, exactly.
-
-The point is a function of uniform numbers of which only the first digits are drawn. Every step is computed as an interval
-that contains the true value. If an interval does not tell which whole number is nearest, more digits are drawn of the same
-numbers. So what comes out is the rounded point itself and not an approximation (docs/proofs/ball-mechanism.md).
+The difference of two Wishart matrices is rounded to whole numbers, exactly: it is a function of uniform numbers of which
+only the first digits are drawn, and every step is computed as an interval that contains the true value. If an interval does
+not tell which whole number is nearest, more digits are drawn of the same numbers. So what comes out is the rounded matrix
+itself and not an approximation (docs/proofs/wishart-mechanism.md).
 
 The only source of privacy noise: exact integer draws from the entropy of the operating system, no seed.
 
 Noise is drawn before and apart from the sums it is added to, so nothing here depends on a private value, but for noisy
 maxima. Discrete Laplace and Gaussian draws and noisy maxima are OpenDP's; `secrets` gives the uniform integers of the cube
-and the digits of the ball.
+and the digits of Wishart matrices.
 """
 
 from __future__ import annotations
@@ -32,17 +31,20 @@ from decimal import (
     InvalidOperation,
     Overflow,
 )
-from functools import lru_cache, reduce
+from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smoothsynth.accounting.charges import (
-    ball_scale,
+    columns_of_products,
     cube_scale,
     gaussian_sigma,
     laplace_scale,
     maxima_scale,
     pure_maxima_scale,
+    wishart_scale,
 )
 from smoothsynth.errors import PlanError
 
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 
 # Digits drawn beyond those of the largest sum, and digits that a computation carries beyond those drawn.
 _SPARE, _GUARD = 15, 10
-_ONE, _HALF = Decimal(1), Decimal("0.5")
+_ONE = Decimal(1)
 
 
 class UndecidedError(ArithmeticError):
@@ -86,35 +88,32 @@ class Uniform:
         return Uniform(self.drawn * 10**digits + below(10**digits), self.digits + digits)
 
     @property
-    def unit(self) -> Interval:
-        """Where it lies between 0 and 1."""
-        return Interval(_shifted(self.drawn, self.digits), _shifted(self.drawn + 1, self.digits))
+    def ends(self) -> tuple[int, int]:
+        """Whole numbers between which twice the number less one lies, in units of its digits."""
+        low = 2 * self.drawn - 10**self.digits
+        return low, low + 2
 
     @property
     def signed(self) -> Interval:
         """Where twice the number less one lies, between -1 and 1."""
-        whole = 10**self.digits
-        return Interval(
-            _shifted(2 * self.drawn - whole, self.digits), _shifted(2 * self.drawn + 2 - whole, self.digits)
-        )
+        low, high = self.ends
+        return Interval(_shifted(low, self.digits), _shifted(high, self.digits))
 
 
-def draw_ball(count: int, scale: float, *, below: Below) -> list[int]:
-    """Draw a direction and a length, and round their product to the nearest whole numbers.
+def draw_wishart(columns: int, scale: float, *, below: Below) -> list[int]:
+    """Draw the difference of two Wishart matrices of one more line than columns, and round it to whole numbers.
 
     `below` draws a whole number from 0 up to, and not including, the one that it is given.
     """
-    if not count:
-        return []
-    digits = max(1, math.ceil(math.log10(scale) + math.log10(count + 1)) + _SPARE)
-    turned = [_in_the_disc(digits, below) for _ in range((count + 1) // 2)]
-    length = [Uniform.of(digits, below) for _ in range(count)]
-    while True:
+    lines = columns + 1
+    digits = max(1, math.ceil(math.log10(scale) + math.log10(lines)) + _SPARE)
+    turned = [_in_the_disc(digits, below) for _ in range(lines * (lines + 1) if columns else 0)]
+    while turned:
         try:
-            return _rounded(turned, length, count, scale)
+            return _rounded(turned, lines, scale)
         except UndecidedError:
             turned = [(one.longer(digits, below), other.longer(digits, below)) for one, other in turned]
-            length = [one.longer(digits, below) for one in length]
+    return []
 
 
 def _in_the_disc(digits: int, below: Below) -> tuple[Uniform, Uniform]:
@@ -122,26 +121,54 @@ def _in_the_disc(digits: int, below: Below) -> tuple[Uniform, Uniform]:
     while True:
         pair = Uniform.of(digits, below), Uniform.of(digits, below)
         while True:
-            square = _Arithmetic(pair[0].digits).square(pair)
-            if square.high < 1:
+            low, high = _square(pair)
+            if high < 10 ** (2 * pair[0].digits):
                 return pair
-            if square.low >= 1:
+            if low >= 10 ** (2 * pair[0].digits):
                 break
             pair = pair[0].longer(digits, below), pair[1].longer(digits, below)
 
 
-def _rounded(turned: list[tuple[Uniform, Uniform]], length: list[Uniform], count: int, scale: float) -> list[int]:
-    """Round  scale Gamma G / |G|:  Gamma = -log of a product of uniforms, G normal by Marsaglia's polar method.
+def _square(pair: tuple[Uniform, Uniform]) -> tuple[int, int]:
+    """Return whole numbers between which the square of a point's distance from the middle lies, in units of its digits."""
+    ends = [[end * end for end in part.ends] for part in pair]
+    nearest = [0 if part.ends[0] < 0 < part.ends[1] else min(own) for part, own in zip(pair, ends, strict=True)]
+    return sum(nearest), sum(map(max, ends))
 
-    A point (u, v) of the disc with q = u^2 + v^2 gives two independent normal numbers  u f, v f  with  f^2 = -log(q) / q,
-    up to a common factor.
+
+def _rounded(turned: list[tuple[Uniform, Uniform]], lines: int, scale: float) -> list[int]:
+    """Round  scale (G G' - H H'):  G, H of lines x (lines + 1) normal numbers of variance 1/2, by Marsaglia's polar method.
+
+    A point (u, v) of the disc with q = u^2 + v^2 gives two independent normal numbers  u f, v f  with  f^2 = -log(q) / q.
+    All lie between whole numbers m and m + wide, in units of 10^-digits, so  sum g h  is off from  sum m m'  by at most
+    wide (sum |m| + sum |m'|) + count wide^2.  Diagonals are divided by sqrt(2).
     """
-    do = _Arithmetic(turned[0][0].digits)
-    normal = [part for pair in turned for part in do.normal(pair)][:count]
-    square = reduce(do.add, (do.times(part, part) for part in normal))
-    gamma = do.log(reduce(do.times, (one.unit for one in length)))
-    factor = do.times(Interval(Decimal(scale), Decimal(scale)), do.over(gamma, do.root(square)))
-    return [do.nearest(do.times(factor, part)) for part in normal]
+    digits = turned[0][0].digits
+    unit, do = 10**digits, _Arithmetic(digits)
+    ends = [_whole(part, digits) for pair in turned for part in do.normal(pair)]
+    wide = max(high - low for low, high in ends)
+    matrices = np.array([low for low, _ in ends], dtype=object).reshape(2, lines, lines + 1)
+    sizes = np.abs(matrices).sum(axis=(0, 2))
+    middle = matrices[0] @ matrices[0].T - matrices[1] @ matrices[1].T
+    off = wide * (sizes[:, None] + sizes) + 2 * (lines + 1) * wide**2
+    # 1 / sqrt(2) lies between root and root + 1, in the same units.
+    root = math.isqrt(unit * unit // 2)
+    diagonal = np.diag_indices(lines)
+    middle[diagonal], off[diagonal] = middle[diagonal] * root, off[diagonal] * (root + 1) + np.abs(middle[diagonal])
+    above, below = scale.as_integer_ratio()
+    units = np.full((lines, lines), 2 * below * unit**2, dtype=object)
+    units[diagonal] *= unit
+    low, high = ((2 * above * end + units // 2) // units for end in (middle - off, middle + off))
+    upper = tuple(part[1:] for part in np.triu_indices(lines))
+    if np.any(low[upper] != high[upper]):
+        raise UndecidedError
+    return [int(one) for one in low[upper]]
+
+
+def _whole(a: Interval, digits: int) -> tuple[int, int]:
+    """Return whole numbers in units of 10^-digits between which an interval lies."""
+    far = _context(2 * digits, ROUND_FLOOR)
+    return math.floor(a.low.scaleb(digits, far)), math.ceil(a.high.scaleb(digits, far))
 
 
 class _Arithmetic:
@@ -149,9 +176,6 @@ class _Arithmetic:
 
     def __init__(self, digits: int) -> None:
         self._down, self._up = _context(digits, ROUND_FLOOR), _context(digits, ROUND_CEILING)
-
-    def add(self, a: Interval, b: Interval) -> Interval:
-        return Interval(self._down.add(a.low, b.low), self._up.add(a.high, b.high))
 
     def times(self, a: Interval, b: Interval) -> Interval:
         ends = [(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
@@ -176,21 +200,12 @@ class _Arithmetic:
         low, high = self._down.ln(min(a.high, _ONE)), self._up.ln(a.low)
         return Interval(self._down.next_minus(low.copy_negate()), self._up.next_plus(high.copy_negate()))
 
-    def square(self, pair: tuple[Uniform, Uniform]) -> Interval:
-        """Return where the square of a point's distance from the middle of the disc lies."""
-        u, v = pair[0].signed, pair[1].signed
-        return self.add(self.times(u, u), self.times(v, v))
-
     def normal(self, pair: tuple[Uniform, Uniform]) -> tuple[Interval, Interval]:
-        square = self.square(pair)
+        low, high = _square(pair)
+        down, up = self._down.create_decimal(low), self._up.create_decimal(high)
+        square = Interval(*(end.scaleb(-2 * pair[0].digits, self._down) for end in (down, up)))
         factor = self.root(self.over(self.log(square), square))
         return self.times(pair[0].signed, factor), self.times(pair[1].signed, factor)
-
-    def nearest(self, a: Interval) -> int:
-        low, high = math.floor(self._down.add(a.low, _HALF)), math.floor(self._up.add(a.high, _HALF))
-        if low != high:
-            raise UndecidedError
-        return low
 
 
 def _shifted(whole: int, digits: int) -> Decimal:
@@ -223,13 +238,13 @@ def add_cube_noise(sums: Sequence[int], *, sensitivity: float, epsilon: float) -
     return _add(sums, _draw_cube(len(sums), cube_scale(sensitivity, epsilon)))
 
 
-def add_ball_noise(sums: Sequence[int], *, sensitivity: float, epsilon: float) -> list[int]:
-    """Add one joint draw of density proportional to exp(-|z|_2 / scale), rounded: exactly epsilon-private.
+def add_wishart_noise(sums: Sequence[int], *, sensitivity: float, epsilon: float) -> list[int]:
+    """Add the difference of two Wishart matrices of density exp(-tr W / scale), rounded: exactly epsilon-private.
 
-    scale = sensitivity / epsilon rounded up, sensitivity in the L2 norm. Hardt and Talwar 2010, the K-norm mechanism
-    of the ball. Proof: docs/proofs/ball-mechanism.md.
+    scale = sensitivity / epsilon rounded up, sensitivity in the nuclear norm of the matrix that the sums are the upper
+    triangle of, without its first entry, with diagonals over sqrt(2). Proof: docs/proofs/wishart-mechanism.md.
     """
-    return _add(sums, _draw_ball(len(sums), ball_scale(sensitivity, epsilon)))
+    return _add(sums, _draw_wishart(len(sums), wishart_scale(sensitivity, epsilon)))
 
 
 def add_laplace_noise(sums: Sequence[int], *, sensitivity: float, epsilon: float) -> list[int]:
@@ -283,9 +298,9 @@ def _draw_cube(count: int, scale: float) -> list[int]:
     return [secrets.randbelow(2 * radius + 1) - radius for _ in range(count)]
 
 
-def _draw_ball(count: int, scale: float) -> list[int]:
-    """Draw a rounded point of density proportional to exp(-|z|_2 / scale)."""
-    return draw_ball(count, scale, below=secrets.randbelow)
+def _draw_wishart(count: int, scale: float) -> list[int]:
+    """Draw the rounded upper triangle of the difference of two Wishart matrices."""
+    return draw_wishart(columns_of_products(count), scale, below=secrets.randbelow)
 
 
 def _draw_geometric(count: int, scale: float) -> list[int]:

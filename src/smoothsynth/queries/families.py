@@ -36,6 +36,7 @@ from smoothsynth.queries.sensitivity import (
     Indicators,
     clipped_l1,
     clipped_l2,
+    clipped_nuclear,
     hat_cosines_l1,
     hat_cosines_l2,
     hat_cosines_size,
@@ -157,6 +158,10 @@ class QueryFamily:
     def l2(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
         return l2_sensitivity(features, weights, indicators)
+
+    def nuclear(self, features: Features, weights: Weights, together: int) -> int:
+        """Bound how far so many rows move the matrix of the sums, in nuclear norm."""
+        raise PlanError("Wishart noise is for products of clipped rows.")
 
     def size(self, features: Features, weights: Weights, power: int) -> float:
         """Bound  sum |w phi|^p  of one row over features of one coordinate."""
@@ -299,6 +304,10 @@ class ClippedSecondMoments(QueryFamily):
     def l2(self, features: Features, weights: Weights, indicators: Indicators) -> float:
         """Bound how far one row moves the sums, in length."""
         return min(l2_sensitivity(features, weights, indicators), clipped_l2(features, weights, radius=self.clip_norm))
+
+    def nuclear(self, features: Features, weights: Weights, together: int) -> int:
+        """Bound how far so many rows move the matrix of the sums, in nuclear norm."""
+        return clipped_nuclear(features, weights, radius=self.clip_norm, together=together)
 
     def facts(self) -> dict[str, Any]:
         """Return what moments.json says of the family beside the knots of its transformation."""

@@ -47,15 +47,15 @@ MOST_AVERAGED = 32
 # Up to this total degree the rounding of the recurrence is within what `_rounding` allows.
 MOST_DEGREE = 256
 
-# The noise mechanisms, and the norm in which each needs the sensitivity.
-MECHANISMS = {"cube": "linf", "ball": "l2", "discrete laplace": "l1", "discrete gaussian": "l2"}
+# The noise mechanisms, and the norm in which each needs the sensitivity. The ball is read in releases of before.
+MECHANISMS = {"cube": "linf", "wishart": "nuclear", "ball": "l2", "discrete laplace": "l1", "discrete gaussian": "l2"}
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """Features to be measured together, with one noise mechanism: known completely before any data.
 
-    `epsilon` is the pure cost of the cube, ball and Laplace mechanisms; `multiplier` is noise over L2
+    `epsilon` is the pure cost of the cube, Wishart and Laplace mechanisms; `multiplier` is noise over L2
     sensitivity of the Gaussian one. `weights` are whole numbers, FULL_WEIGHT for an unscaled feature. Coordinates named
     in `binary` are 0 or 1 in every row, and at most one of each group of `exclusive` is 1: facts of the schema.
 
@@ -139,6 +139,8 @@ class Measurement:
             # Cells are whole numbers in units of a row: nothing is rounded, but for the averages of a person's rows.
             return math.ceil(self._table_bound(family) * self.rows_per_person) + math.ceil(self._table_floors())
         slack = [1.0 + (0.0 if family.exact else 2.0 * self.rows_per_person * w * _rounding(f)) for f, w in self._pairs]
+        if self.mechanism == "wishart":
+            return family.nuclear(self.features, self.weights, self.rows_per_person)
         power, bound = (1, family.l1) if self.mechanism == "discrete laplace" else (2, family.l2)
         extra = math.fsum(slack) if power == 1 else math.hypot(*slack)
         if self.missing:

@@ -45,7 +45,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsynth.queries.bases import LATTICE, CosineGrid, Feature, cosine_map
+from smoothsynth.accounting.charges import columns_of_products
+from smoothsynth.errors import PlanError
+from smoothsynth.queries.bases import LATTICE, CosineGrid, Feature, cosine_map, total_degree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -346,6 +348,43 @@ def clipped_l2(features: Sequence[Feature], weights: Sequence[float], *, radius:
     if 4.0 * v * v > pair * pair / 2.0:
         return math.inf
     return (pair * radius * radius + c * c / pair) * (1.0 + 1e-9)
+
+
+def clipped_nuclear(features: Sequence[Feature], weights: Sequence[int], *, radius: float, together: int) -> int:
+    """Bound how far `together` rows of length at most `radius` move `matrix_of` the floors of all sums, in nuclear norm.
+
+    Features c y_i, v T_2(y_i) and p y_i y_j:  2 (p radius^2 + c^2/p) + 2 radius^2 |p - 2 sqrt(2) v|  for each row, and the
+    floors of d (d+3)/2 sums:  sqrt(d+1)  times the Frobenius norm of their matrix (docs/proofs/wishart-mechanism.md).
+    """
+    d = 1 + max(c for feature in features for c, _ in feature.terms[0])
+    kinds = {(len(f.terms[0]), f.degree): weight for f, weight in zip(features, weights, strict=True)}
+    if tuple(features) != total_degree(2, d) or list(weights) != [kinds[len(f.terms[0]), f.degree] for f in features]:
+        raise PlanError("Wishart noise is for all means, squares and products of columns, each kind with one weight.")
+    c, square = kinds[1, 1], min(radius * radius, d)
+    diagonal = math.sqrt(8.0) * kinds[1, 2]
+    p = kinds.get((2, 2), diagonal)
+    row = 2.0 * (p * square + c * c / p + square * abs(p - diagonal))
+    floors = math.sqrt(2.0 * len(features) * (d + 1))
+    return math.ceil((row * together + floors) * (1.0 + 2e-9))
+
+
+def matrix_of(sums: Array) -> Array:
+    """Return the symmetric matrices of which lines of means, squares and products are the upper triangle.
+
+    The first entry, which is known, is 0; diagonals are multiplied by sqrt(2), so T_2 of weight p / (2 sqrt 2) is p y_i^2.
+    """
+    lines = columns_of_products(sums.shape[-1]) + 1
+    i, j = (part[1:] for part in np.triu_indices(lines))
+    found = np.zeros((*sums.shape[:-1], lines, lines))
+    found[..., i, j] = sums * np.where(i == j, math.sqrt(2.0), 1.0)
+    return found + np.swapaxes(np.triu(found, 1), -1, -2)
+
+
+def length_of(moves: Array, norm: str) -> Array:
+    """Return how long each line of moves is, in the norm of a charge."""
+    if norm == "nuclear":
+        return np.abs(np.linalg.eigvalsh(matrix_of(moves))).sum(axis=-1)
+    return np.asarray(np.linalg.norm(moves, ord={"linf": np.inf, "l1": 1, "l2": 2}[norm], axis=-1))
 
 
 def clipped_l1(features: Sequence[Feature], weights: Sequence[float], *, radius: float) -> float:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _NOISE = {
     "cube": "noise uniform in a random cube",
+    "wishart": "the difference of two random Wishart matrices",
     "ball": "noise in a random direction, of random length",
     "discrete laplace": "two-sided geometric (discrete Laplace) noise",
     "discrete gaussian": "discrete Gaussian noise",

@@ -21,6 +21,7 @@ from smoothsynth.model.sampling import generator
 from smoothsynth.pipeline.load import DEVIATIONS, check_reach
 from smoothsynth.queries.level_histograms import LevelHistograms
 from smoothsynth.queries.measurement import check_indicators
+from smoothsynth.queries.sensitivity import length_of
 from smoothsynth.schema.unresolved import is_open, open_bounds, open_codes, open_levels
 from smoothsynth.verification.check import Check, verdict
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 # Sensitivities are maxima on grids: another machine may find other last digits.
 _NEAR = 1e-6
 _POINTS = 120
-_ORDERS = {"linf": np.inf, "l1": 1, "l2": 2}
 
 
 def check_sensitivities(evidence: Evidence) -> list[Check]:
@@ -88,8 +88,8 @@ def _farthest_move(measurement: Measurement, schema: Schema) -> float:
     points[:2] = [[-1.0], [1.0]]
     # Rows have at most one level of a category.
     moved = measurement.evaluate(schema.snap(points)) * np.array(measurement.weights, dtype=np.float64)
-    order = _ORDERS[measurement.charge().norm]
-    farthest = max(float(np.linalg.norm(moved - one, ord=order, axis=1).max()) for one in moved)
+    norm = measurement.charge().norm
+    farthest = max(float(length_of(moved[:i] - one, norm).max()) for i, one in enumerate(moved) if i)
     return farthest * measurement.rows_per_person
 
 
@@ -103,8 +103,7 @@ def _farthest_of_levels(measurement: Measurement, family: LevelHistograms, schem
     nodes = np.stack([h.hierarchy(schema).places[h.tier][codes[h.column]] for h in family.histograms], axis=1)
     changed = (nodes[:, None] != nodes).sum(axis=2).max()
     # A row leaves one node and enters another.
-    order = _ORDERS[measurement.charge().norm]
-    farthest = np.linalg.norm(np.full(2 * changed, max(measurement.weights)), ord=order)
+    farthest = length_of(np.full(2 * changed, float(max(measurement.weights))), measurement.charge().norm)
     return float(farthest) * measurement.rows_per_person
 
 

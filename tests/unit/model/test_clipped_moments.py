@@ -44,7 +44,17 @@ def seen_cut(points, columns, length, *, noise=1e-4):
     means, all_of_it = seen.mean(axis=0), np.ones(COLUMNS)
     pairs, before = covariance * free_pairs(columns), columns.means()
     return CutMoments(
-        transformation, means, all_of_it, units, noise * units, before, covariance, pairs, noise, True, noise
+        transformation,
+        means,
+        all_of_it,
+        units,
+        noise * units,
+        before,
+        covariance,
+        pairs,
+        noise,
+        "discrete gaussian",
+        noise,
     )
 
 
