@@ -10,6 +10,7 @@ import time
 from math import inf, nextafter
 from pathlib import Path
 
+import jax
 import numpy as np
 import opendp.prelude as dp
 import polars as pl
@@ -45,6 +46,13 @@ def with_room() -> None:
     _mst.prior = lambda x: nextafter(x * (1 - 1e-12), -inf)
 
 
+def compile_once(folder: Path) -> None:
+    """Let jax keep what it compiles in a folder: MST and AIM ask for the same small programs many times, by other names."""
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
 def synthesize(table: pl.DataFrame, algorithm, *, bins: list[int], rho: float) -> pl.DataFrame:
     """Return as many rows of bin numbers as the table has."""
     context = dp.Context.compositor(
@@ -67,6 +75,8 @@ if __name__ == "__main__":
     if not job.get("shipped"):
         MarkovRandomField.synthetic_data = draw
     table = pl.read_csv(job["table"])
+    # The folder of this run alone: every run begins without programs.
+    compile_once(Path(job["report"]).with_name("compiled"))
     started, clock = time.process_time(), time.perf_counter()
     rho = rho_within(job["epsilon"], job["delta"])
     if job["method"] == "opendp-mst":
