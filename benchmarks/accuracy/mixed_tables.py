@@ -120,18 +120,18 @@ class Cells:
     points: Points
 
     @classmethod
-    def of(cls, column: ss.Column) -> Cells:
-        """Return a cell for each value if there are at most BINS, else BINS and a cell where values may crowd.
+    def of(cls, column: ss.Column, bins: int = BINS) -> Cells:
+        """Return a cell for each value if there are at most so many, else bins and a cell where values may crowd.
 
         That is what our releases look for too: 0 if it is between the bounds, and the bounds of a column of whole numbers.
         """
-        levels = column.levels(BINS)
+        levels = column.levels(bins)
         if levels is not None:
             return cls(0, levels)
         lower, upper = column.bounds
         crowded = [0.0] if lower <= 0.0 <= upper else []
         values = {*crowded, lower, upper} if isinstance(column, ss.Integer) else crowded
-        return cls(BINS, to_unit(np.array(sorted(values)), column))
+        return cls(bins, to_unit(np.array(sorted(values)), column))
 
     @property
     def count(self) -> int:
@@ -164,11 +164,11 @@ class Binned:
     cells: tuple[Cells | None, ...]
 
     @classmethod
-    def of(cls, schema: ss.Schema) -> Binned:
+    def of(cls, schema: ss.Schema, bins: int = BINS) -> Binned:
         """Return the cells of a schema."""
         found = tuple(fields(schema))
         numbers = (f.value is not None for f in found)
-        cells = (Cells.of(c) if n else None for n, c in zip(numbers, schema.columns.values(), strict=True))
+        cells = (Cells.of(c, bins) if n else None for n, c in zip(numbers, schema.columns.values(), strict=True))
         return cls(schema, found, tuple(cells))
 
     def sizes(self) -> list[int]:
@@ -244,7 +244,7 @@ def made(
     seed: int,
 ) -> tuple[Ending, Points | None]:
     """Return how a method ended and its rows as points of the cube."""
-    rng, started, binned = np.random.default_rng(seed), time.process_time(), Binned.of(schema)
+    rng, started, binned = np.random.default_rng(seed), time.process_time(), Binned.of(schema, given.bins)
     if method == "ours":
         rows = ss.release(frame, schema=schema, epsilon=given.epsilon, delta=delta, seed=seed).unit_rows()
     elif method == "bootstrap":
