@@ -48,6 +48,7 @@ def parser(description: str | None, *, rounds: int, queries: int | None = None) 
     made.add_argument("--rounds", type=int, default=rounds)
     made.add_argument("--peers", nargs="*", default=[], help="methods of benchmarks/peers, where delta is not 0")
     made.add_argument("--model-mb", type=float, default=5, help="largest model of AIM, in MB")
+    made.add_argument("--bins", type=int, default=BINS, help="bins in which peers see a number")
     made.add_argument("--limit", type=float, default=600, help="processor seconds per run of a peer")
     made.add_argument("--memory", type=float, default=8192, help="MB per run of a peer")
     made.add_argument("--python", default=PYTHON, help="interpreter for the peers' environments")
@@ -68,10 +69,10 @@ def scores(
         tables[name] = baseline(real, rng, epsilon=given.epsilon, delta=delta)
     found = {name: judge(rows).as_row() for name, rows in tables.items()}
     measured = {name: [row[measure] for measure in MEASURES] for name, row in found.items()}
-    job = {"epsilon": given.epsilon, "delta": delta, "bins": BINS, "round": seed}
+    job = {"epsilon": given.epsilon, "delta": delta, "bins": given.bins, "round": seed}
     for method in given.peers if delta else ():
-        rows = peer_rows(method, to_bins(real, bins=BINS), job, given)
-        decoded = None if rows is None else schema.snap(from_bins(rows, bins=BINS, rng=rng))
+        rows = peer_rows(method, to_bins(real, bins=given.bins), job, given)
+        decoded = None if rows is None else schema.snap(from_bins(rows, bins=given.bins, rng=rng))
         row = None if decoded is None else judge(decoded).as_row()
         measured[method] = [math.nan if row is None else row[measure] for measure in MEASURES]
     return measured

@@ -1,7 +1,8 @@
 """One release, one bootstrap and the peers that were asked for, on one table: rows, time and memory.
 
 What fading.py, nist.py and learning.py share. A peer sees categories as they are and numbers as 32 bins of equal width
-between public bounds (mixed_tables.Binned); it spends rho-zCDP, so it runs only where delta is not 0.
+(--bins names another number) between public bounds, and cells of their own for values that may be crowded or are few
+(mixed_tables.Cells); it spends rho-zCDP, so it runs only where delta is not 0.
 """
 
 from __future__ import annotations
@@ -52,14 +53,15 @@ def runs(
     started = time.process_time()
     made = ss.release(frame, schema=schema, epsilon=given.epsilon, delta=delta, seed=seed)
     yield Run(OURS, made.unit_rows(), time.process_time() - started)
-    binned = Binned.of(schema)
-    job = {"epsilon": given.epsilon, "delta": delta, "bins": binned.sizes(schema), "round": seed}
+    binned = Binned.of(schema, given.bins)
+    job = {"epsilon": given.epsilon, "delta": delta, "bins": binned.sizes(), "round": seed}
     job |= {"model_mb": given.model_mb, "order": order}
     for method in asked_peers(given) if delta else ():
         peer = next(peer for peer in PEERS if method in peer.methods)
         ending, rows = run_peer(peer, method, numbers=binned.codes(real).T, job=job, given=given)
-        points = None if rows is None else schema.snap(binned.points(rows.T, rng))
-        yield Run(method, points, ending.seconds, ending.memory_mb, ending.status)
+        points = None if rows is None else binned.points(rows.T, rng)
+        name = method if given.bins == ratios.BINS else f"{method}, {given.bins} bins"
+        yield Run(name, points, ending.seconds, ending.memory_mb, ending.status)
     yield Run(BOOTSTRAP, real[rng.integers(0, len(real), len(real))])
 
 

@@ -73,8 +73,10 @@ def table() -> str:
 
 
 def _line(row: Row) -> list[str] | None:
-    # Peers take long and do not change: they may have been recorded in a run of their own, before ours.
-    found = {**_found(row, f"{row.file}-peers"), **_found(row, row.file)}
+    # Peers take long and do not change: they may have been recorded in runs of their own, before ours.
+    found: dict[str, float] = {}
+    for path in [*sorted(FOLDER.glob(f"{row.file}-peers*.json")), FOLDER / f"{row.file}.json"]:
+        found.update(_found(row, path))
     if OURS not in found:
         return None
     ours, limit = found.pop(OURS), next((v for name, v in found.items() if "not private" in name), None)
@@ -91,9 +93,9 @@ def _shown(value: float) -> str:
     return f"{value:.0f}" if value >= 1.0 else f"{value:.3f}" if value >= 0.1 else f"{value:.4f}"
 
 
-def _found(row: Row, name: str) -> dict[str, float]:
+def _found(row: Row, path: Path) -> dict[str, float]:
     """Return the figure of each method that a file of results has."""
-    path, delta = FOLDER / f"{name}.json", "delta = 1e-05" if row.file == "nist" else "delta = 1e-06"
+    delta = "delta = 1e-05" if row.file == "nist" else "delta = 1e-06"
     kept = read(path)["tables"] if path.is_file() else []
     one = next((table for table in kept if table["title"].startswith(row.title) and delta in table["title"]), None)
     if one is None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAUSE = 0.1
+# The priority of nice(1) that a command has at least; it is not added to that of the caller.
+NICE = 10
 WALL = 5
 
 
@@ -43,7 +45,7 @@ def run_limited(command: list[str], *, seconds: float, memory_mb: float) -> Endi
     environment.pop("PYTHONPATH", None)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
         child = subprocess.Popen(
-            ["nice", "-n", "10", *command],
+            ["nice", "-n", str(max(NICE - os.nice(0), 0)), *command],
             stdout=subprocess.DEVNULL,
             stderr=complaints,
             env=environment,

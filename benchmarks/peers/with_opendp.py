@@ -7,14 +7,15 @@ largest rho that OpenDP's own conversion says is within (epsilon, delta). Rows a
 import json
 import sys
 import time
-from fractions import Fraction
 from math import inf, nextafter
 from pathlib import Path
 
+import jax
 import numpy as np
 import opendp.prelude as dp
 import polars as pl
 from mbi import MarkovRandomField
+from opendp.extras.mbi import _mst
 
 # Last, so that nothing of this folder can stand before the peer's own packages.
 sys.path.append(str(Path(__file__).parent))
@@ -34,30 +35,22 @@ def rho_within(epsilon: float, delta: float) -> float:
     return dp.m.make_gaussian(*space, scale).map(1.0)
 
 
-def payable(rho: float, selections: int) -> float:
-    """Return rho less as many millionths as MST in OpenDP 0.16 needs not to stop with "insufficient budget".
+def with_room() -> None:
+    """Let OpenDP 0.16's MST pay for its own selections, which it can else refuse with "insufficient budget".
 
-    It gives a twentieth of rho to its selections in equal shares. Their sum, rounded up after each addition, can pass
-    the twentieth in the last bits, and the query is then refused after the first half of the budget is spent.
+    It gives each selection an equal share of what selections may spend, the next smaller float of it. The shares' sum is
+    rounded up after each addition and passes the whole by a few units of the last digit, for most tables of 9, 17, 25, ...
+    columns whatever the budget is. The refusal comes after half of the budget is spent. Here a share, and what the shares are
+    shares of, is smaller by a part in 10^12 each; OpenDP's compositors check the sum as before.
     """
-    for millionths in range(1000):
-        less = rho * (1 - millionths * 1e-6)
-        half = _below(less - less * 0.5, times=2)
-        allowed = _below(half - half * 0.9, times=2)
-        share, total = _below(allowed / selections), 0.0
-        for _ in range(selections):
-            exact = Fraction(total) + Fraction(share)
-            total += share
-            total = nextafter(total, inf) if total < exact else total
-        if total <= allowed:
-            return less
-    return rho
+    _mst.prior = lambda x: nextafter(x * (1 - 1e-12), -inf)
 
 
-def _below(x: float, times: int = 1) -> float:
-    for _ in range(times):
-        x = nextafter(x, -inf)
-    return x
+def compile_once(folder: Path) -> None:
+    """Let jax keep what it compiles in a folder: MST and AIM ask for the same small programs many times, by other names."""
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def synthesize(table: pl.DataFrame, algorithm, *, bins: list[int], rho: float) -> pl.DataFrame:
@@ -82,10 +75,13 @@ if __name__ == "__main__":
     if not job.get("shipped"):
         MarkovRandomField.synthetic_data = draw
     table = pl.read_csv(job["table"])
+    # The folder of this run alone: every run begins without programs.
+    compile_once(Path(job["report"]).with_name("compiled"))
     started, clock = time.process_time(), time.perf_counter()
     rho = rho_within(job["epsilon"], job["delta"])
     if job["method"] == "opendp-mst":
-        algorithm, rho = dp.mbi.MST(), payable(rho, len(table.columns) - 1)
+        with_room()
+        algorithm = dp.mbi.MST()
     else:
         # Pairs, the default of the other two AIMs; every triple of 32 bins would hold 42 GB of counts for 100 columns.
         algorithm = dp.mbi.AIM(queries=job.get("order", 2), max_size=job["model_mb"])

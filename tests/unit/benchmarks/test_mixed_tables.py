@@ -53,12 +53,35 @@ def test_the_schema_has_levels_and_says_what_may_be_missing(seen):
 def test_bins_are_undone_up_to_their_width(seen):
     schema, points = seen
     binned = mixed_tables.Binned.of(schema)
-    codes, sizes = binned.codes(points), binned.sizes(schema)
-    assert sizes == [4, 2, mixed_tables.BINS, mixed_tables.BINS + 1]
+    codes, sizes = binned.codes(points), binned.sizes()
+    assert sizes == [4, 2, mixed_tables.BINS + 1, mixed_tables.BINS + 2]
     assert (codes.max(axis=1) < sizes).all()
     back = binned.points(codes, np.random.default_rng(1))
     assert np.abs(back - points).max() <= 2.0 / mixed_tables.BINS
     np.testing.assert_array_equal(binned.codes(back), codes)
+
+
+def test_few_values_and_crowded_ones_have_cells_of_their_own():
+    few = mixed_tables.Cells.of(ss.Integer(1, 16))
+    values = np.linspace(-1.0, 1.0, 16)
+    assert few.count == 16
+    np.testing.assert_array_equal(few.codes(values), np.arange(16))
+    np.testing.assert_allclose(few.values(np.arange(16), RNG), values, atol=1e-12)
+    many = mixed_tables.Cells.of(ss.Integer(-10, 90))
+    assert many.count == mixed_tables.BINS + 3
+    assert many.values(many.codes(np.array([-0.8, 1.0, -1.0])), RNG).tolist() == pytest.approx([-0.8, 1.0, -1.0])
+    assert (many.codes(np.array([-0.79, 0.99])) < mixed_tables.BINS).all()
+    assert mixed_tables.Cells.of(ss.Number(1, 2)).count == mixed_tables.BINS
+
+
+def test_rows_of_cells_are_rows_of_the_schema():
+    schema = ss.Schema({"count": ss.Integer(0, 200, nullable=True), "kind": ss.Category(["a", "b"])})
+    binned, rng = mixed_tables.Binned.of(schema), np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, 500) for size in binned.sizes()])
+    made = binned.points(codes, rng)
+    np.testing.assert_allclose(schema.snap(made), made)
+    counts = (made[:, 0] + 1.0) * 100.0
+    assert np.abs(counts - np.rint(counts)).max() < 1e-9
 
 
 def test_a_judge_finds_nothing_in_the_same_rows_and_each_error_where_it_is(seen):
@@ -81,13 +104,33 @@ def test_a_judge_finds_nothing_in_the_same_rows_and_each_error_where_it_is(seen)
 def test_independent_histograms_keep_shares_and_lose_pairs(seen):
     schema, points = seen
     binned, rng = mixed_tables.Binned.of(schema), np.random.default_rng(2)
-    codes, sizes = binned.codes(points), binned.sizes(schema)
+    codes, sizes = binned.codes(points), binned.sizes()
     made = mixed_tables.independent(codes, sizes, rng, epsilon=100.0, delta=0.0)
     found = dict(zip(MEASURES, MixedJudge(schema, points, seed=0)(binned.points(made, rng)), strict=True))
     assert found["shares"] < 0.05
     assert found["group means"] > 0.1
     noisy = mixed_tables.independent(codes, sizes, rng, epsilon=0.01, delta=0.0)
     assert MixedJudge(schema, points, seed=0)(binned.points(noisy, rng))[0] > found["shares"]
+
+
+def test_peers_are_shown_one_by_one_and_runs_that_were_kept_are_not_made_again(tmp_path, capsys, monkeypatch):
+    asked = []
+
+    def run_peer(peer, method, *, numbers, job, given):
+        asked.append(method)
+        if method == "opendp-aim":
+            return mixed_tables.Ending("stopped after 1 s", 1.0, 10.0), None
+        return mixed_tables.Ending("ok", 2.0, 20.0), numbers
+
+    monkeypatch.setattr(mixed_tables, "run_peer", run_peer)
+    archive = packed(tmp_path / "t.tar.gz", {"one/Mixed": TABLE})
+    peers = ["--peers", "opendp-mst", "opendp-aim", "--output", str(tmp_path / "runs.csv")]
+    for _ in range(2):
+        mixed_tables.main(["--archive", str(archive), "--rounds", "1", "--delta", "1e-6", "--every", "3", *peers])
+        shown = capsys.readouterr().out
+        assert "1 of 1" in shown
+        assert "stopped after 1 s" in shown.replace("\n", " ")
+    assert asked == ["opendp-mst", "opendp-aim"]
 
 
 def test_the_command_prints_a_line_a_table(tmp_path, capsys):

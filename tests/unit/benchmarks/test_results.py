@@ -45,6 +45,7 @@ def test_a_loss_is_called_one_and_peers_may_be_older(folder):
     other = title.replace("adult", "bank")
     results.start("learning", ["--record", "learning-peers"])
     shown(title, ("method", "boosting"), ("smoothsynth", "0.5"), ("opendp-aim", "0.88"))
+    results.start("learning", ["--record", "learning-peers-bank"])
     shown(other, ("method", "boosting"), ("opendp-aim", "0.95"))
     results.start("learning", ["--record", "learning"])
     shown(title, ("method", "boosting"), ("smoothsynth", "0.9"), ("real rows (not private)", "0.93"))
