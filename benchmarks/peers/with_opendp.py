@@ -79,6 +79,9 @@ if __name__ == "__main__":
     compile_once(Path(job["report"]).with_name("compiled"))
     started, clock = time.process_time(), time.perf_counter()
     rho = rho_within(job["epsilon"], job["delta"])
+    if job.get("replacing"):
+        # Replacing a row moves two cells of a table by 1, adding one moves one: Gaussian noise costs twice the rho.
+        rho /= 2
     if job["method"] == "opendp-mst":
         with_room()
         algorithm = dp.mbi.MST()
