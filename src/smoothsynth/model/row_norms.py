@@ -37,8 +37,6 @@ from smoothsynth.queries.bases import LATTICE, evaluate
 from smoothsynth.queries.transformation import knot_places
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from smoothsynth.model.marginals import Marginals
@@ -51,9 +49,8 @@ if TYPE_CHECKING:
 _SIMULATED = 6000
 _ALIKE = 6
 # The transformation reaches beyond the lengths that the model expects by a flat share. Noise in correlations makes rows too
-# much alike in length, so what is learned starts from the model's lengths, stretched, and a smaller flat share.
+# much alike in length, so what is learned starts from the model's lengths and a smaller flat share.
 _FLAT_SHARE, _FLAT_LEFT = 0.1, 0.03
-_STRETCHES = (1.0, 1.4, 1.8)
 _FLAT = 400
 # Weights are flattened until so large a share of the rows counts: else few rows would stand for all.
 _LEAST_COUNTING = 0.1
@@ -130,22 +127,14 @@ def cosines(lengths: Array, noisy: NoisyMoments) -> Array:
 
 
 def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
-    """Return the mean square of rows after the noisy cosines, and about its noise; the start is wider than the model."""
-    places, weights = _weighted(lengths, noisy, _STRETCHES, _FLAT_LEFT)
+    """Return the mean square of rows after the noisy cosines, and about its noise; the start has a flat share."""
+    places = np.concatenate([lengths, np.linspace(*_reach(lengths), _FLAT)])
+    base = np.repeat([(1.0 - _FLAT_LEFT) / len(lengths), _FLAT_LEFT / _FLAT], [len(lengths), _FLAT])
+    weights = fit_maximum_entropy(cosines(places, noisy), noisy.values, scale=noisy.deviations, base=base).weights
     mean = float(weights @ places)
     # t = mean - sqrt(2) sd cos(pi F) and smaller terms, if normal.
     spread = math.sqrt(max(float(weights @ places**2) - mean**2, 0.0))
     return mean, math.sqrt(2.0) * spread * float(noisy.deviations[0])
-
-
-def _weighted(lengths: Array, noisy: NoisyMoments, stretches: Sequence[float], flat: float) -> tuple[Array, Array]:
-    """Return mean squares like those of the model, stretched, with a flat share, and their weights after the cosines."""
-    centre = float(lengths.mean())
-    stretched = np.clip(np.concatenate([centre + by * (lengths - centre) for by in stretches]), 0.0, 1.0)
-    places = np.concatenate([stretched, np.linspace(*_reach(lengths), _FLAT)])
-    base = np.repeat([(1.0 - flat) / len(stretched), flat / _FLAT], [len(stretched), _FLAT])
-    fitted = fit_maximum_entropy(cosines(places, noisy), noisy.values, scale=noisy.deviations, base=base)
-    return places, fitted.weights
 
 
 def believed(rows: Array, noisy: NoisyMoments) -> Array:
