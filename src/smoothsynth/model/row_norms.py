@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
-from smoothsynth.model.sampling import alike, correlated, nearest_correlation, place, scores, systematic
+from smoothsynth.model.sampling import correlated, nearest_correlation, place, scores, systematic
 from smoothsynth.model.sampling import generator as seeded
 from smoothsynth.model.scales import scaled
 from smoothsynth.queries.bases import LATTICE, evaluate
@@ -172,8 +172,7 @@ def choose_scores(
     rows = place(drawn, columns, weights=weights)
     weights, order = length_weights(rows, noisy, values), _in_order(rows, columns)
     # Any run of candidates is chosen as often as it should be, up to one row: so rows that are alike stand together.
-    picked = order[systematic(weights[order], count, generator=generator)]
-    return alike(drawn[picked], drawn, weights)
+    return drawn[order[systematic(weights[order], count, generator=generator)]]
 
 
 def _in_order(rows: Array, columns: Marginals) -> NDArray[np.intp]:
