@@ -18,8 +18,8 @@ import numpy as np
 
 from smoothsynth.model.copula import free_pairs
 from smoothsynth.model.row_norms import believed, length_weights
+from smoothsynth.model.sampling import correlated, nearest_correlation, place, scores
 from smoothsynth.model.sampling import generator as seeded
-from smoothsynth.model.sampling import nearest_correlation, place
 from smoothsynth.model.scales import mean_square, scaled, shifted
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from smoothsynth.model.copula import CutMoments
     from smoothsynth.model.marginals import Marginals
-    from smoothsynth.model.row_norms import Stretch
     from smoothsynth.model.scales import Known
     from smoothsynth.queries.measurement import NoisyMoments
 
@@ -46,7 +45,7 @@ _DOUBT = 2.0
 
 
 def hold_cut_moments(
-    columns: Marginals, correlation: Array, lengths: NoisyMoments, stretch: Stretch, cut: CutMoments, *, known: Known
+    columns: Marginals, correlation: Array, lengths: NoisyMoments, cut: CutMoments, *, known: Known
 ) -> tuple[Marginals, Array]:
     """Move columns and correlations until rows that have the released lengths have the moments of cut rows that were seen.
 
@@ -54,7 +53,7 @@ def hold_cut_moments(
     """
     values = [c for c in range(columns.count) if c not in columns.groups.indicators]
     wanted, free = mean_square(columns, values), free_pairs(columns)
-    drawn = simulated(columns, correlation, stretch)
+    drawn = _simulated(columns, correlation)
     rows = place(drawn, columns)
     believable, pairs = believed(rows, lengths), None
     for _ in range(_ROUNDS):
@@ -64,15 +63,15 @@ def hold_cut_moments(
         lacking = cut.missing_correlation(pairs, rows, weights, free)
         columns = shifted(columns, _STEP * cut.missing_means(columns, rows, weights))
         correlation = nearest_correlation(correlation + _STEP * lacking)
-        drawn = simulated(columns, correlation, stretch)
+        drawn = _simulated(columns, correlation)
         rows = place(drawn, columns, weights=weights)
     return scaled(columns, lambda now: wanted - mean_square(now, values), known), correlation
 
 
-def simulated(columns: Marginals, correlation: Array, stretch: Stretch) -> Array:
+def _simulated(columns: Marginals, correlation: Array) -> Array:
     """Draw scores of rows by which the model sees itself."""
     count = _SIMULATED if columns.limits is None else _SIMULATED_IN_LIMITS
-    return stretch.drawn(count, columns, correlation, generator=seeded(5))
+    return correlated(scores(count, columns.count, generator=seeded(5)), correlation)
 
 
 def hold_pairs(chosen: Array, columns: Marginals, cut: CutMoments) -> Array:

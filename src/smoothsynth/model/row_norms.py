@@ -10,8 +10,8 @@ Importance resampling of rows to the measured norms; proposal inflation.
 
 Rows that differ more in length than the model's, to choose from.
 
-Correlations that noise has shrunk, or that were never measured, make rows too much alike in length, and rows that are
-hardly ever drawn cannot be chosen. So half of the rows to choose from may be stretched, in two ways:
+Where pairs were not measured, rows are too much alike in length, and rows that are hardly ever drawn cannot be chosen. So
+half of the rows to choose from may be stretched, in two ways:
 
     along   t = mean of x^2 moves with the scores z by about a . z, a = (mean x deviation) of each column:
             z + (k - 1) C a (a . z) / (a . C a), deviations set to 1 again
@@ -195,9 +195,8 @@ def _flattened(weights: Array) -> Array:
     return weights
 
 
-# Steps from none to large; where pairs were measured there are fewer, for what noise may have hidden of them.
+# Steps from none to large.
 _ALONG, _SCALES = (1.0, 1.5, 2.5, 4.0), (0.0, 0.25, 0.5, 0.8)
-_ALONG_MEASURED, _SCALES_MEASURED = _ALONG[:2], _SCALES[:3]
 # A step further must make the choice so much less costly.
 _LESS_COST = 0.03
 
@@ -240,17 +239,13 @@ def needed_stretch(columns: Marginals, correlation: Array, noisy: NoisyMoments) 
         drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
         return _cost_of_choice(cosines(lengths_of(place(drawn, columns)), noisy), noisy)
 
-    measured = not np.array_equal(correlation, np.eye(columns.count))
-    ways = (_ALONG_MEASURED, _SCALES_MEASURED) if measured else (_ALONG, _SCALES)
     found, least = (0, 0), cost(Stretch())
     while True:
         steps = [(found[0] + 1, found[1]), (found[0], found[1] + 1)]
-        tried = {
-            (i, j): cost(Stretch(ways[0][i], ways[1][j])) for i, j in steps if i < len(ways[0]) and j < len(ways[1])
-        }
+        tried = {(i, j): cost(Stretch(_ALONG[i], _SCALES[j])) for i, j in steps if i < len(_ALONG) and j < len(_SCALES)}
         best = min(tried, key=lambda step: tried[step], default=found)
         if tried.get(best, least) >= least - _LESS_COST:
-            return Stretch(ways[0][found[0]], ways[1][found[1]])
+            return Stretch(_ALONG[found[0]], _SCALES[found[1]])
         found, least = best, tried[best]
 
 

@@ -10,7 +10,7 @@ from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, lack
 from smoothsynth.model.copula import CutMoments, free_pairs
 from smoothsynth.model.marginals import Groups, flat_marginals
 from smoothsynth.model.model import Model, length_transformation, score_transformation
-from smoothsynth.model.row_norms import Stretch, expected_ranks, needed_stretch
+from smoothsynth.model.row_norms import expected_ranks
 from smoothsynth.model.sampling import generator, place, scores
 from smoothsynth.model.scales import known_so_far, shifted
 from smoothsynth.queries.bases import term_feature
@@ -64,8 +64,7 @@ def test_means_come_nearer_once_it_is_known_which_rows_are_long():
     cut = seen_cut(points, true, length)
     before = as_pairs_would(true, cut)
     lengths = lengths_of(points, before)
-    stretch = needed_stretch(before, np.eye(COLUMNS), lengths)
-    after, _ = hold_cut_moments(before, np.eye(COLUMNS), lengths, stretch, cut, known=known_so_far(before, [], cut))
+    after, _ = hold_cut_moments(before, np.eye(COLUMNS), lengths, cut, known=known_so_far(before, [], cut))
     error = [float(np.abs(c.means() - true.means()).mean()) for c in (before, after)]
     assert error[0] > 0.01
     assert error[1] < 0.6 * error[0]
@@ -78,9 +77,8 @@ def test_what_has_its_means_already_stays():
     cut = seen_cut(points, columns, length)
     np.testing.assert_allclose(cut.missing_means(columns, points, np.full(ROWS, 1 / ROWS)), 0.0, atol=1e-12)
     lengths = lengths_of(points, columns)
-    stretch = needed_stretch(columns, np.eye(COLUMNS), lengths)
     known = known_so_far(columns, [], cut)
-    held, correlation = hold_cut_moments(columns, np.eye(COLUMNS), lengths, stretch, cut, known=known)
+    held, correlation = hold_cut_moments(columns, np.eye(COLUMNS), lengths, cut, known=known)
     np.testing.assert_allclose(held.means(), columns.means(), atol=0.05 * columns.deviations().mean())
     np.testing.assert_allclose(correlation, np.eye(COLUMNS), atol=0.05)
 
@@ -97,7 +95,7 @@ def test_correlations_that_chosen_rows_lack_are_restored():
     cut, true = seen_cut(points, columns, length), np.corrcoef(points.T)
     start = 0.6 * true + 0.4 * np.eye(COLUMNS)
     lengths = lengths_of(points, columns)
-    held, correlation = hold_cut_moments(columns, start, lengths, Stretch(), cut, known=known_so_far(columns, [], cut))
+    held, correlation = hold_cut_moments(columns, start, lengths, cut, known=known_so_far(columns, [], cut))
     drawn = [
         Model(c, r, lengths=lengths).rows(ROWS, generator=generator(1))
         for c, r in ((columns, start), (held, correlation))

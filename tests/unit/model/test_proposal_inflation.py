@@ -53,15 +53,6 @@ def test_rows_of_two_sizes_around_the_centre_are_scaled():
     assert needed_stretch(columns, np.eye(COLUMNS), lengths_of(points, columns)).scale > 0.0
 
 
-def test_where_pairs_were_measured_only_a_little_is_stretched():
-    columns, rng = normal_columns(mean=0.5), np.random.default_rng(1)
-    together = 3.0 * rng.standard_normal((ROWS, 1)) + rng.standard_normal((ROWS, COLUMNS))
-    noisy = lengths_of(place(together, columns), columns)
-    measured = np.full((COLUMNS, COLUMNS), 0.02) + 0.98 * np.eye(COLUMNS)
-    assert needed_stretch(columns, np.eye(COLUMNS), noisy).along == 4.0
-    assert needed_stretch(columns, measured, noisy).along <= 1.5
-
-
 @pytest.mark.parametrize("stretch", [Stretch(along=4.0), Stretch(scale=0.8)])
 def test_a_stretch_spreads_lengths_and_leaves_columns_alone(stretch):
     columns = normal_columns(mean=0.5 if stretch.scale == 0.0 else 0.0)
