@@ -75,11 +75,10 @@ def _without_share(name: str) -> list[Patch]:
 
 def parts() -> dict[str, list[Patch]]:
     """Return what is replaced to leave out each part."""
-    model, synthesis, clipped = _module("model.model"), _module("model.tables"), _module("model.clipped_moments")
+    model, synthesis = _module("model.model"), _module("model.tables")
     copula, ranks, scales = _module("model.copula"), _module("model.rank_histogram"), _module("model.scales")
-    moments, norms, swapping = _module("model.marginal_moments"), _module("model.row_norms"), _module("fit.swapping")
-    released = lambda _, noisy: noisy.values  # noqa: E731
-    uncut = lambda rows, columns, cut: (0.0, clipped.lacking_pairs(rows, columns, cut)[1])  # noqa: E731
+    norms, swapping = _module("model.row_norms"), _module("fit.swapping")
+    spikes = _module("model.spikes")
     return {
         "spikes": [(adaptive_rounds, "spike_share", lambda *_, **__: 0.0)],
         "ranks": _without_share("ranks"),
@@ -88,7 +87,6 @@ def parts() -> dict[str, list[Patch]]:
         "tables": [(adaptive_rounds, "plan_tables", lambda *_, **__: [])],
         "tables of three": [(tables, "MOST_COLUMNS", {2: 200, 3: 0})],
         "correlations held while swapping": [(synthesis, "_correlations", lambda *_: None)],
-        "what correlations lack": [(synthesis, "lacking_pairs", uncut)],
         "sparse pairs": [(copula, "sparse", copula.spread)],
         "_as_large": [(copula, "_as_large", same)],
         "roots of deviations": [(copula, "DROWNING_NOISE", 1e9)],
@@ -100,12 +98,26 @@ def parts() -> dict[str, list[Patch]]:
         "cells where counts crowd": [(ranks, "_crowded", lambda *_: np.zeros(0))],
         "a flat share left to ranks": [(ranks, "_MOST_FLAT", 0.0)],
         "a flat share to see ranks": [(model, "FLAT_SHARE", 0.0)],
-        "pooled start": [(moments, "_POOLED_FLATNESS", 1.0)],
         "ranks tell spreads": [(scales, "_RANKS_SCALE", 1e9)],
-        "stretched starts of lengths": [(norms, "_STRETCHES", (1.0,))],
-        "believed lengths": [(norms, "believed", released), (clipped, "believed", released)],
-        "alike": [(norms, "alike", same)],
-        "doubt of levels": [(clipped, "_DOUBT", 1.0)],
+        "all of own squares": [(copula, "_OWN_SQUARES", 1.0)],
+        "own squares": [(copula, "_OWN_SQUARES", 0.0)],
+        "pairs as believed": [(copula, "_CLEAR", 1e9)],
+        "bias of cut means": [(scales, "_CUT_BIAS", 1.0)],
+        "errors that means have in common": [(scales, "_IN_COMMON", 0.0)],
+        "one scale of doubt": [(scales, "_CUT_SCALE", 0.5)],
+        "looser cosines of few": [(ranks, "_LOOSE", 3.0)],
+        "most loose": [(ranks, "_MOST_LOOSE", 1e9)],
+        "loose first moments": [(ranks, "_LOOSE_FIRST", 4.0)],
+        "flat share beside lengths": [(norms, "_FLAT_LEFT", 0.1)],
+        "flattened weights": [(norms, "_flattened", same)],
+        "neighbours in lengths": [(norms, "_ALIKE", 1)],
+        "within the range": [(scales, "_WITHIN", 0.999)],
+        "least variance": [(scales, "_LEAST_VARIANCE", 0.001)],
+        "flat share of tables": [(synthesis, "_FLAT_SHARE", 0.1)],
+        "few atoms": [(synthesis, "_MOST_ATOMS", 10**6)],
+        "all values clear": [(spikes, "_ALL_CLEAR", 0.0)],
+        "least tried": [(swapping, "LEAST_TRIED", 0.0)],
+        "exactly each time": [(swapping, "EXACTLY", 1)],
         "meeting again": [(swapping, "MEETINGS", 1)],
         "cosines of counts": [(adaptive_rounds, "MANY_COSINES", 10**6)],
         "hold_first": [(model, "hold_first", same)],
