@@ -105,7 +105,6 @@ def parts() -> dict[str, list[Patch]]:
         "bias of cut means": [(scales, "_CUT_BIAS", 1.0)],
         "errors that means have in common": [(scales, "_IN_COMMON", 0.0)],
         "one scale of doubt": [(scales, "_CUT_SCALE", 0.5)],
-        "looser cosines of few": [(ranks, "_LOOSE", 3.0)],
         "most loose": [(ranks, "_MOST_LOOSE", 1e9)],
         "loose first moments": [(ranks, "_LOOSE_FIRST", 4.0)],
         "flat share beside lengths": [(norms, "_FLAT_LEFT", 0.1)],
