@@ -78,7 +78,8 @@ def parts() -> dict[str, list[Patch]]:
     model, synthesis = _module("model.model"), _module("model.tables")
     copula, ranks, scales = _module("model.copula"), _module("model.rank_histogram"), _module("model.scales")
     norms, swapping = _module("model.row_norms"), _module("fit.swapping")
-    spikes = _module("model.spikes")
+    spikes, clipped = _module("model.spikes"), _module("model.clipped_moments")
+    released = lambda _, noisy: noisy.values  # noqa: E731
     return {
         "spikes": [(adaptive_rounds, "spike_share", lambda *_, **__: 0.0)],
         "ranks": _without_share("ranks"),
@@ -108,6 +109,7 @@ def parts() -> dict[str, list[Patch]]:
         "most loose": [(ranks, "_MOST_LOOSE", 1e9)],
         "loose first moments": [(ranks, "_LOOSE_FIRST", 4.0)],
         "flat share beside lengths": [(norms, "_FLAT_LEFT", 0.1)],
+        "believed lengths": [(norms, "believed", released), (clipped, "believed", released)],
         "flattened weights": [(norms, "_flattened", same)],
         "neighbours in lengths": [(norms, "_ALIKE", 1)],
         "within the range": [(scales, "_WITHIN", 0.999)],
