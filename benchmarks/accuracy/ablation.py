@@ -1,7 +1,8 @@
 """What each part of method="auto" brings, and what each of its constants moves (docs/notes/0019).
 
-    python -m benchmarks ablation [--parts [NAME ...]] [--constants [NAME ...]] [--only normal adult ...]
+    python -m benchmarks ablation [--parts [NAME ...]] [--constants [NAME ...]] [--only normal adult ...] [--small]
                                   [--delta 1e-6] [--rounds 2] [--data DIR] [--output FILE]
+    python -m benchmarks ablation --screen [--constants [NAME ...]] [--output FILE]
 
 Each part is left out in turn, and each constant of methods/, model/ and fit/ is moved by 30 % either way; without
 --parts and --constants, all parts are. A figure is the geometric mean, over tables and measures, of the error over that of
@@ -37,7 +38,6 @@ from benchmarks.accuracy.mixed_judge import MixedJudge
 from benchmarks.accuracy.runs import there
 from benchmarks.results import Console
 from smoothsynth.methods import adaptive_rounds, tables
-from smoothsynth.paper import reproduction
 from smoothsynth.private import noise
 
 if TYPE_CHECKING:
@@ -219,11 +219,6 @@ def _of_numbers(real: np.ndarray, queries: int = 300) -> Callable[[np.ndarray], 
     judge = Judge(real, queries=queries, seed=0)
     judge._small = {kind: asked[: 2 * queries] for kind, asked in judge._small.items()}
     return lambda points: [judge(points).as_row()[measure] for measure in MEASURES]
-
-
-def _paper(folder: Path, name: str, **choices: Any) -> Case:
-    data = reproduction.read(name, folder)
-    return Case(name, pd.read_csv(data.path)[list(data.schema.names)], data.schema, _of_numbers(data.points), **choices)
 
 
 def _mixed(name: str, frame: pd.DataFrame, schema: ss.Schema, **choices: Any) -> Case:
