@@ -1,7 +1,8 @@
 """What each part of method="auto" brings, and what each of its constants moves (docs/notes/0019).
 
-    python -m benchmarks ablation [--parts [NAME ...]] [--constants [NAME ...]] [--only normal adult ...]
+    python -m benchmarks ablation [--parts [NAME ...]] [--constants [NAME ...]] [--only normal adult ...] [--small]
                                   [--delta 1e-6] [--rounds 2] [--data DIR] [--output FILE]
+    python -m benchmarks ablation --screen [--constants [NAME ...]] [--output FILE]
 
 Each part is left out in turn, and each constant of methods/, model/ and fit/ is moved by 30 % either way; without
 --parts and --constants, all parts are. A figure is the geometric mean, over tables and measures, of the error over that of
@@ -18,7 +19,7 @@ import importlib
 import pkgutil
 import re
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -27,11 +28,13 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from rich.table import Table
 
 import smoothsynth as ss
-from benchmarks.accuracy import fading, kinds, learning
+from benchmarks.accuracy import fading, kinds, learning, screen
 from benchmarks.accuracy.metrics import Judge
+from benchmarks.accuracy.mixed_judge import MixedJudge
 from benchmarks.accuracy.runs import there
 from benchmarks.results import Console
 from smoothsynth.methods import adaptive_rounds, tables
@@ -72,8 +75,11 @@ def _without_share(name: str) -> list[Patch]:
 
 def parts() -> dict[str, list[Patch]]:
     """Return what is replaced to leave out each part."""
-    model, synthesis, clipped = _module("model.model"), _module("model.tables"), _module("model.clipped_moments")
-    uncut = lambda rows, columns, cut: (0.0, clipped.lacking_pairs(rows, columns, cut)[1])  # noqa: E731
+    model, synthesis = _module("model.model"), _module("model.tables")
+    copula, ranks, scales = _module("model.copula"), _module("model.rank_histogram"), _module("model.scales")
+    norms, swapping = _module("model.row_norms"), _module("fit.swapping")
+    spikes, clipped = _module("model.spikes"), _module("model.clipped_moments")
+    released = lambda _, noisy: noisy.values  # noqa: E731
     return {
         "spikes": [(adaptive_rounds, "spike_share", lambda *_, **__: 0.0)],
         "ranks": _without_share("ranks"),
@@ -82,7 +88,39 @@ def parts() -> dict[str, list[Patch]]:
         "tables": [(adaptive_rounds, "plan_tables", lambda *_, **__: [])],
         "tables of three": [(tables, "MOST_COLUMNS", {2: 200, 3: 0})],
         "correlations held while swapping": [(synthesis, "_correlations", lambda *_: None)],
-        "what correlations lack": [(synthesis, "lacking_pairs", uncut)],
+        "sparse pairs": [(copula, "sparse", copula.spread)],
+        "_as_large": [(copula, "_as_large", same)],
+        "roots of deviations": [(copula, "DROWNING_NOISE", 1e9)],
+        "shorter rough rows": [(copula, "LEAST_MIDDLE", 1.0)],
+        "known means beside pairs": [
+            (model, "measured_means", lambda columns, low: (0.0, np.full(columns.count, 1e3)))
+        ],
+        "_leaning": [(adaptive_rounds, "_leaning", same)],
+        "cells where counts crowd": [(ranks, "_crowded", lambda *_: np.zeros(0))],
+        "a flat share left to ranks": [(ranks, "_MOST_FLAT", 0.0)],
+        "a flat share to see ranks": [(model, "FLAT_SHARE", 0.0)],
+        "ranks tell spreads": [(scales, "_RANKS_SCALE", 1e9)],
+        "all of own squares": [(copula, "_OWN_SQUARES", 1.0)],
+        "own squares": [(copula, "_OWN_SQUARES", 0.0)],
+        "pairs as believed": [(copula, "_CLEAR", 1e9)],
+        "bias of cut means": [(scales, "_CUT_BIAS", 1.0)],
+        "errors that means have in common": [(scales, "_IN_COMMON", 0.0)],
+        "one scale of doubt": [(scales, "_CUT_SCALE", 0.5)],
+        "most loose": [(ranks, "_MOST_LOOSE", 1e9)],
+        "loose first moments": [(ranks, "_LOOSE_FIRST", 4.0)],
+        "flat share beside lengths": [(norms, "_FLAT_LEFT", 0.1)],
+        "believed lengths": [(norms, "believed", released), (clipped, "believed", released)],
+        "flattened weights": [(norms, "_flattened", same)],
+        "neighbours in lengths": [(norms, "_ALIKE", 1)],
+        "within the range": [(scales, "_WITHIN", 0.999)],
+        "least variance": [(scales, "_LEAST_VARIANCE", 0.001)],
+        "flat share of tables": [(synthesis, "_FLAT_SHARE", 0.1)],
+        "few atoms": [(synthesis, "_MOST_ATOMS", 10**6)],
+        "all values clear": [(spikes, "_ALL_CLEAR", 0.0)],
+        "least tried": [(swapping, "LEAST_TRIED", 0.0)],
+        "exactly each time": [(swapping, "EXACTLY", 1)],
+        "meeting again": [(swapping, "MEETINGS", 1)],
+        "cosines of counts": [(adaptive_rounds, "MANY_COSINES", 10**6)],
         "hold_first": [(model, "hold_first", same)],
         "hold_shares": [(model, "hold_shares", same)],
         "hold_square": [(model, "hold_square", same)],
@@ -147,31 +185,76 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class Case:
-    """A table, and the errors of rows made of it."""
+    """A table, the choices that its release has of its own, and the errors of rows made of it."""
 
     def __init__(
-        self, name: str, frame: pd.DataFrame, schema: ss.Schema, judge: Callable[[np.ndarray], Sequence[float]]
+        self,
+        name: str,
+        frame: pd.DataFrame,
+        schema: ss.Schema,
+        judge: Callable[[np.ndarray], Sequence[float]],
+        **choices: Any,
     ) -> None:
-        self.name, self._frame, self._schema, self._judge = name, frame, schema, judge
+        self.name, self._frame, self._schema, self._judge, self._choices = name, frame, schema, judge, choices
 
-    def errors(self, seed: int, *, delta: float) -> np.ndarray:
-        """Release the table and return the errors of its rows."""
+    def rows(self, seed: int, *, delta: float) -> np.ndarray:
+        """Release the table and return its rows."""
         with seeded(seed):
-            made = ss.release(self._frame, schema=self._schema, epsilon=EPSILON, delta=delta, seed=seed)
-        return np.maximum(np.array(self._judge(made.unit_rows()), dtype=float), 1e-6)
+            settings = {"epsilon": EPSILON, "delta": delta, **self._choices}
+            return ss.release(self._frame, schema=self._schema, seed=seed, **settings).unit_rows()
+
+    def errors(self, rows: np.ndarray) -> np.ndarray:
+        """Return the errors of rows."""
+        return np.maximum(np.array(self._judge(rows), dtype=float), 1e-6)
 
 
-def _kind(name: str) -> Case:
-    rows, columns = SIZES[name]
+def _kind(name: str, rows: int, columns: int, *, label: str = "", **choices: Any) -> Case:
     real = kinds.table_of(name, rows, columns, seed=0)
     schema = ss.Schema({f"c{i}": ss.Number(-1, 1) for i in range(columns)})
-    judge = Judge(real, queries=300, seed=0)
-    return Case(
-        name,
-        pd.DataFrame(real, columns=list(schema.names)),
-        schema,
-        lambda points: [judge(points).as_row()[measure] for measure in MEASURES],
-    )
+    frame = pd.DataFrame(real, columns=list(schema.names))
+    return Case(label or name, frame, schema, _of_numbers(real, 50 if label else 300), **choices)
+
+
+def _of_numbers(real: np.ndarray, queries: int = 300) -> Callable[[np.ndarray], list[float]]:
+    judge = Judge(real, queries=queries, seed=0)
+    judge._small = {kind: asked[: 2 * queries] for kind, asked in judge._small.items()}
+    return lambda points: [judge(points).as_row()[measure] for measure in MEASURES]
+
+
+def _mixed(name: str, frame: pd.DataFrame, schema: ss.Schema, **choices: Any) -> Case:
+    real = schema.to_unit(pa.Table.from_pandas(frame, preserve_index=False).to_pydict())
+    judge = MixedJudge(schema, real, seed=0)
+
+    def errors(points: np.ndarray) -> list[float]:
+        return [error for error in judge(points) if not np.isnan(error)]
+
+    return Case(name, frame, schema, errors, **choices)
+
+
+def small() -> dict[str, Callable[[], Case]]:
+    """Return many small tables of every kind, with budgets of their own: fast enough for many draws of many moves."""
+    tiny, none = {"delta": 1e-10}, {"delta": 0.0}
+    untold = {"method": ss.methods.Adaptive(tables=0)}
+    numbers = {
+        "skew, tables": ("skew", 4_000, 5, {}),
+        "zeros, tables": ("zeros", 6_000, 4, {}),
+        "ring": ("ring", 1_000, 5, tiny),
+        "heavy, drowned": ("heavy", 300, 12, tiny),
+        "spread, clear": ("spread", 10_000, 4, untold | {"synthetic_rows": 4_000}),
+        "normal, wide": ("normal", 1_000, 24, {}),
+        "curve, pure": ("curve", 3_000, 5, none),
+        "skew, pure, wide": ("skew", 1_000, 20, none),
+        "zeros, pure, clear": ("zeros", 20_000, 3, {"delta": 0.0, "epsilon": 4.0, "synthetic_rows": 4_000}),
+    }
+    found: dict[str, Callable[[], Case]] = {
+        label: lambda label=label, one=one: _kind(*one[:3], label=label, **one[3]) for label, one in numbers.items()
+    }
+    frame = screen.people(3_000)
+    found["mixed"] = lambda: _mixed("mixed", frame, screen.MIXED)
+    found["mixed, pure"] = lambda: _mixed("mixed, pure", frame, screen.MIXED, epsilon=2.0, delta=0.0)
+    found["persons"] = lambda: _mixed("persons", frame, screen.MIXED, rows_per_person=3)
+    found["clusters"] = lambda: _fading("clusters")
+    return found
 
 
 def _fading(name: str) -> Case:
@@ -195,19 +278,67 @@ def _learning(folder: Path, name: str) -> Case:
 
 def cases(given: argparse.Namespace) -> list[Case]:
     """Return the tables that were asked for."""
-    made: dict[str, Callable[[], Case]] = {name: lambda name=name: _kind(name) for name in SIZES}
+    if given.small:
+        return [make() for name, make in small().items() if not given.only or name in given.only]
+    made: dict[str, Callable[[], Case]] = {name: lambda name=name: _kind(name, *SIZES[name]) for name in SIZES}
     made |= {name: lambda name=name: _fading(name) for name in fading.TABLES}
     folder, names = there(given.data, [name for name in learning.TARGETS if not given.only or name in given.only])
     made |= {name: lambda name=name: _learning(folder, name) for name in names}
     return [make() for name, make in made.items() if not given.only or name in given.only]
 
 
-def tried(found: Sequence[Case], patches: Sequence[Patch], *, rounds: int, delta: float) -> list[np.ndarray]:
-    """Return the mean errors of every case with some names replaced."""
-    with ExitStack() as stack:
-        for target, name, value in patches:
-            stack.enter_context(mock.patch.object(target, name, value))
-        return [np.mean([case.errors(seed, delta=delta) for seed in range(rounds)], axis=0) for case in found]
+class Trial:
+    """Cases, and what the method as it is makes of them in so many draws."""
+
+    def __init__(self, found: Sequence[Case], *, rounds: int, delta: float) -> None:
+        self.cases, self._rounds, self._delta = found, rounds, delta
+        self._base = [[self._drawn(case, seed) for seed in range(rounds)] for case in found]
+
+    def _drawn(self, case: Case, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = case.rows(seed, delta=self._delta)
+        return rows, case.errors(rows)
+
+    def logs(self, patches: Sequence[Patch]) -> np.ndarray:
+        """Return the log of the error over that of the method as it is, (cases, draws), with some names replaced.
+
+        A case of which the first draw has the same rows is not drawn again.
+        """
+        found = np.zeros((len(self.cases), self._rounds))
+        with screen.replaced(patches):
+            for place, case in enumerate(self.cases):
+                for seed, (rows, errors) in enumerate(self._base[place]):
+                    now = case.rows(seed, delta=self._delta)
+                    if np.array_equal(now, rows):
+                        if seed == 0:
+                            break
+                        continue
+                    found[place, seed] = np.mean(np.log(case.errors(now) / errors))
+        return found
+
+
+def in_words(logs: np.ndarray) -> list[str]:
+    """Return the geometric mean with its standard error, that of chance in the draws, or over cases if there is one draw."""
+    means = logs.mean(axis=1)
+    if logs.shape[1] > 1:
+        error = float(np.sqrt(np.sum(logs.var(axis=1, ddof=1) / logs.shape[1]))) / len(logs)
+    else:
+        error = float(np.std(means, ddof=1) / np.sqrt(len(means))) if len(means) > 1 else 0.0
+    return [f"{np.exp(means.mean()):.3f} +- {error:.3f}", *(f"{np.exp(one):.2f}" for one in means)]
+
+
+def screened(wanted: Sequence[str], output: Path | None) -> None:
+    """Say of each constant, moved either way, which small case changes first, if any does."""
+    moves = {name: one for name, one in constants().items() if any(part in name for part in wanted)}
+    files = {module.__file__ for patches in moves.values() for module, *_ in patches}
+    trial = screen.Screen(seeded, sorted(files))
+    for name, patches in moves.items():
+        planned = name.startswith("methods.")
+        where = trial.plan(patches) if planned else trial.moved(name.split(" x ")[0].rsplit(".", 1)[1], patches)
+        line = f"{name} | {where}"
+        print(line, flush=True)
+        if output is not None:
+            with output.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -215,6 +346,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="*", help="parts to leave out in turn [all]")
     parser.add_argument("--constants", nargs="*", help="constants to move whose names hold one of these [all]")
+    parser.add_argument("--small", action="store_true", help="many small tables of every kind instead")
+    parser.add_argument("--screen", action="store_true", help="say where constants change anything at all")
     parser.add_argument("--only", nargs="+", help="tables")
     parser.add_argument("--delta", type=float, default=1e-6)
     parser.add_argument("--rounds", type=int, default=2)
@@ -227,14 +360,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.constants is not None:
         wanted = given.constants or [""]
         asked |= {name: one for name, one in constants().items() if any(part in name for part in wanted)}
+    if given.screen:
+        screened(given.constants or [""], given.output)
+        return
     found, console = cases(given), Console(width=200)
-    how = {"rounds": given.rounds, "delta": given.delta}
-    base = tried(found, (), **how)
+    trial = Trial(found, rounds=given.rounds, delta=given.delta)
     shown = Table("left out or moved", "all", *(case.name for case in found))
     for name, patches in asked.items():
-        logs = [np.log(now / then).mean() for now, then in zip(tried(found, patches, **how), base, strict=True)]
-        error = np.std(logs, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else 0.0
-        line = [f"{np.exp(np.mean(logs)):.3f} +- {error:.3f}", *(f"{np.exp(one):.2f}" for one in logs)]
+        line = in_words(trial.logs(patches))
         shown.add_row(name, *line)
         if given.output is not None:
             with given.output.open("a", encoding="utf-8") as file:

@@ -20,7 +20,7 @@ NUMBERED = re.compile(r"docs/(decisions|notes)/(\d{4})")
 
 
 def constants(text):
-    """Return each module and constant that a text lists, as `model/copula.py`: `_CLEAR`, `_ROUNDS`."""
+    """Return each module and constant that a text lists, as `model/copula.py`: `_SPLIT`, `_ROUNDS`."""
     return [(path, name) for path, names in FIXED.findall(text) for name in re.findall(r"\w+", names)]
 
 
@@ -78,7 +78,7 @@ def test_code_and_pages_name_decisions_that_exist():
 
 def test_what_is_not_there_is_noticed():
     text = (
-        "`model/copula.py`: `_CLEAR`,\n  `_NONE`; `methods/layout.py`: `FOCUSES`. docs/decisions/0002, docs/notes/9999."
+        "`model/copula.py`: `_SPLIT`,\n  `_NONE`; `methods/layout.py`: `FOCUSES`. docs/decisions/0002, docs/notes/9999."
     )
     assert [exists(*constant) for constant in constants(text)] == [True, False, True]
     assert unresolved(text) == ["docs/notes/9999"]

@@ -18,8 +18,8 @@ import numpy as np
 
 from smoothsynth.model.copula import free_pairs
 from smoothsynth.model.row_norms import believed, length_weights
+from smoothsynth.model.sampling import correlated, nearest_correlation, place, scores
 from smoothsynth.model.sampling import generator as seeded
-from smoothsynth.model.sampling import nearest_correlation, place
 from smoothsynth.model.scales import mean_square, scaled, shifted
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from smoothsynth.model.copula import CutMoments
     from smoothsynth.model.marginals import Marginals
-    from smoothsynth.model.row_norms import Stretch
     from smoothsynth.model.scales import Known
     from smoothsynth.queries.measurement import NoisyMoments
 
@@ -41,12 +40,10 @@ _SIMULATED, _SIMULATED_IN_LIMITS = 6000, 2000
 _ROUNDS, _STEP = 4, 0.8
 # Below this, no correlation is worth turning rows for.
 _LITTLE = 0.0005
-# There are many pairs with levels: what one of them lacks is believed beyond so many times its noise.
-_DOUBT = 2.0
 
 
 def hold_cut_moments(
-    columns: Marginals, correlation: Array, lengths: NoisyMoments, stretch: Stretch, cut: CutMoments, *, known: Known
+    columns: Marginals, correlation: Array, lengths: NoisyMoments, cut: CutMoments, *, known: Known
 ) -> tuple[Marginals, Array]:
     """Move columns and correlations until rows that have the released lengths have the moments of cut rows that were seen.
 
@@ -54,7 +51,7 @@ def hold_cut_moments(
     """
     values = [c for c in range(columns.count) if c not in columns.groups.indicators]
     wanted, free = mean_square(columns, values), free_pairs(columns)
-    drawn = simulated(columns, correlation, stretch)
+    drawn = _simulated(columns, correlation)
     rows = place(drawn, columns)
     believable, pairs = believed(rows, lengths), None
     for _ in range(_ROUNDS):
@@ -64,15 +61,15 @@ def hold_cut_moments(
         lacking = cut.missing_correlation(pairs, rows, weights, free)
         columns = shifted(columns, _STEP * cut.missing_means(columns, rows, weights))
         correlation = nearest_correlation(correlation + _STEP * lacking)
-        drawn = simulated(columns, correlation, stretch)
+        drawn = _simulated(columns, correlation)
         rows = place(drawn, columns, weights=weights)
     return scaled(columns, lambda now: wanted - mean_square(now, values), known), correlation
 
 
-def simulated(columns: Marginals, correlation: Array, stretch: Stretch) -> Array:
+def _simulated(columns: Marginals, correlation: Array) -> Array:
     """Draw scores of rows by which the model sees itself."""
     count = _SIMULATED if columns.limits is None else _SIMULATED_IN_LIMITS
-    return stretch.drawn(count, columns, correlation, generator=seeded(5))
+    return correlated(scores(count, columns.count, generator=seeded(5)), correlation)
 
 
 def hold_pairs(chosen: Array, columns: Marginals, cut: CutMoments) -> Array:
@@ -83,7 +80,7 @@ def hold_pairs(chosen: Array, columns: Marginals, cut: CutMoments) -> Array:
     """
     if len(chosen) <= 2 * columns.count:
         return chosen
-    seen = chosen[:: -(-len(chosen) // _MOST_LOOKED_AT)]
+    seen = looked_at(chosen)
     if len(seen) < len(chosen):
         of_chance = 1.0 / (cut.length(columns) ** 2 * math.sqrt(len(seen)))
         cut = replace(cut, pair_noise=math.hypot(cut.pair_noise, of_chance))
@@ -107,30 +104,14 @@ def hold_pairs(chosen: Array, columns: Marginals, cut: CutMoments) -> Array:
     return np.asarray(chosen @ min(found, key=lambda one: one[0])[1])
 
 
-def lacking_pairs(rows: Array, columns: Marginals, cut: CutMoments) -> tuple[Array, Array]:
-    """Return what rows lack in correlation of what was seen of pairs, and its noise: what no copula could give them.
-
-    Where three columns crowd on one value each in the same rows, their correlations may be none of three normal scores.
-    What is below the noise of a correlation is left as it is, or below twice that where a level of a category is one of the
-    two; and all pairs with an indicator of missing values, whose places rows do not exchange.
-    """
-    seen, free = rows[:: -(-len(rows) // _MOST_LOOKED_AT)], free_pairs(columns)
-    holes, levels = (
-        [indicator for _, indicator in columns.groups.missing],
-        [c for group in columns.groups.levels for c in group],
-    )
-    free[holes] = free[:, holes] = 0.0
-    flat = np.full(len(seen), 1.0 / len(seen))
-    lacking = cut.missing_correlation(cut.wanted(columns, seen, flat, free), seen, flat, free)
-    noise = cut.correlation_noise(seen, flat)
-    doubt = np.ones(columns.count)
-    doubt[levels] = _DOUBT
-    return np.where(np.abs(lacking) > noise * np.maximum.outer(doubt, doubt), lacking, 0.0), noise
+def looked_at(rows: Array) -> Array:
+    """Return rows of a table, evenly spaced, if it has very many."""
+    return rows[:: -(-len(rows) // _MOST_LOOKED_AT)]
 
 
 def pairs_distance(rows: Array, columns: Marginals, cut: CutMoments) -> float:
     """Return the sum of squares of what rows lack of released correlations, over that of their noise."""
-    seen, free = rows[:: -(-len(rows) // _MOST_LOOKED_AT)], free_pairs(columns)
+    seen, free = looked_at(rows), free_pairs(columns)
     flat = np.full(len(seen), 1.0 / len(seen))
     lacking = cut.missing_correlation(cut.covariance, seen, flat, free) / cut.correlation_noise(seen, flat)
     return float(np.sum(np.triu(lacking, 1) ** 2))

@@ -329,14 +329,14 @@ def _learn_lengths(model: Model, noisy: NoisyMoments) -> Model:
     square = None if noisy.measurement.multiplier is not None else pooled_mean_square(model.columns, model.low)
     known = known_so_far(model.columns, model.low, model.cut, rank_noise(model.ranks))
     columns = scale_to_lengths(model.columns, model.correlation, noisy, square=square, known=known)
-    stretch, correlation = needed_stretch(columns, model.correlation, noisy), model.correlation
-    if model.cut is not None:
-        columns, correlation = hold_cut_moments(columns, correlation, noisy, stretch, model.cut, known=known)
-        # Lengths of rows tell nothing of shares.
-        columns = columns.with_shares(
-            {indicator: model.columns.share(indicator) for indicator in columns.groups.indicators}
-        )
-    return replace(model, lengths=noisy, stretch=stretch, columns=columns, correlation=correlation)
+    if model.cut is None:
+        return replace(model, lengths=noisy, stretch=needed_stretch(columns, model.correlation, noisy), columns=columns)
+    columns, correlation = hold_cut_moments(columns, model.correlation, noisy, model.cut, known=known)
+    # Lengths of rows tell nothing of shares.
+    columns = columns.with_shares(
+        {indicator: model.columns.share(indicator) for indicator in columns.groups.indicators}
+    )
+    return replace(model, lengths=noisy, columns=columns, correlation=correlation)
 
 
 # What a model makes of each query family: the transformation it proposes for the next measurement, and what it learns from

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
-# Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density. Those
-# made of soft counts are many.
-_LOOSE, _LOOSE_COUNTS, _MOST_LOOSE = 4.0, 3.0, 0.3
+# Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density.
+_LOOSE, _MOST_LOOSE = 3.0, 0.3
 # First moments, which ranks were seen through, are held within so many times their noise.
 _LOOSE_FIRST = 9.0
 # A soft count that holds so many times its share of a column may hold a single value.
@@ -69,15 +68,14 @@ def learn_ranks(
         )
     ranks = _seen_ranks(columns, transformation, lines)
     if family.cells is None:
-        functions, loose = np.cos(np.pi * ranks[:, None, :] * np.arange(1, values.shape[1] + 1)[:, None]), _LOOSE
+        functions = np.cos(np.pi * ranks[:, None, :] * np.arange(1, values.shape[1] + 1)[:, None])
     else:
         functions = np.stack([cosines @ count_values(2.0 * line - 1.0, family.cells) for line in ranks])
-        loose = _LOOSE_COUNTS
         if not family.cosines:
             values, deviations = values @ cosines.T, np.sqrt(deviations**2 @ cosines.T**2)
     start = columns.mixed(min(_MOST_FLAT, _HIDDEN * float(deviations[lines, 0].mean())))
     own = np.einsum("dqg,dg->dq", functions, start.masses)
-    apart, deviations[lines] = _common_and_own((values - own)[lines], deviations[lines], loose)
+    apart, deviations[lines] = _common_and_own((values - own)[lines], deviations[lines])
     values[lines] = own[lines] + apart
     moments, noise = first_moments(columns, low)
     trust = 1.0 if noisy.measurement.multiplier is None else _LOOSE_FIRST
@@ -86,7 +84,7 @@ def learn_ranks(
     if spikes:
         cells, held, closely = spike_functions(columns, spikes)
         functions = np.concatenate([functions, cells], axis=1)
-        values, deviations = np.hstack([values, held]), np.hstack([deviations, loose * closely])
+        values, deviations = np.hstack([values, held]), np.hstack([deviations, _LOOSE * closely])
     shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
     return tilt(start, functions, values, deviations).with_shares(shares)
 
@@ -130,7 +128,7 @@ def rank_noise(noisy: NoisyMoments | None) -> float:
     return float(np.min(noisy.deviations[[feature.degree == 1 for feature in noisy.features]]))
 
 
-def _common_and_own(values: Array, deviations: Array, loose: float) -> tuple[Array, Array]:
+def _common_and_own(values: Array, deviations: Array) -> tuple[Array, Array]:
     """Shrink the mean over columns of each degree towards 0, and what columns have of their own towards that mean.
 
     With c the mean over d columns, s the noise and t^2 = variance between columns minus s^2,
@@ -142,7 +140,7 @@ def _common_and_own(values: Array, deviations: Array, loose: float) -> tuple[Arr
     own = np.maximum(values.var(axis=0) - noise, 1e-6)
     worth = own / (own + noise)
     shrunk = common**3 / (common**2 + noise / len(values)) + worth * (values - common)
-    within = np.minimum(loose**2 * noise, _MOST_LOOSE**2)
+    within = np.minimum(_LOOSE**2 * noise, _MOST_LOOSE**2)
     return shrunk, np.broadcast_to(np.sqrt(worth * noise + within), values.shape)
 
 

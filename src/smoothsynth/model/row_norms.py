@@ -10,8 +10,8 @@ Importance resampling of rows to the measured norms; proposal inflation.
 
 Rows that differ more in length than the model's, to choose from.
 
-Correlations that noise has shrunk, or that were never measured, make rows too much alike in length, and rows that are
-hardly ever drawn cannot be chosen. So half of the rows to choose from may be stretched, in two ways:
+Where pairs were not measured, rows are too much alike in length, and rows that are hardly ever drawn cannot be chosen. So
+half of the rows to choose from may be stretched, in two ways:
 
     along   t = mean of x^2 moves with the scores z by about a . z, a = (mean x deviation) of each column:
             z + (k - 1) C a (a . z) / (a . C a), deviations set to 1 again
@@ -30,15 +30,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.fit.maximum_entropy import fit_maximum_entropy
-from smoothsynth.model.sampling import alike, correlated, nearest_correlation, place, scores, systematic
+from smoothsynth.model.sampling import correlated, nearest_correlation, place, scores, systematic
 from smoothsynth.model.sampling import generator as seeded
 from smoothsynth.model.scales import scaled
 from smoothsynth.queries.bases import LATTICE, evaluate
 from smoothsynth.queries.transformation import knot_places
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from smoothsynth.model.marginals import Marginals
@@ -51,9 +49,8 @@ if TYPE_CHECKING:
 _SIMULATED = 6000
 _ALIKE = 6
 # The transformation reaches beyond the lengths that the model expects by a flat share. Noise in correlations makes rows too
-# much alike in length, so what is learned starts from the model's lengths, stretched, and a smaller flat share.
+# much alike in length, so what is learned starts from the model's lengths and a smaller flat share.
 _FLAT_SHARE, _FLAT_LEFT = 0.1, 0.03
-_STRETCHES = (1.0, 1.4, 1.8)
 _FLAT = 400
 # Weights are flattened until so large a share of the rows counts: else few rows would stand for all.
 _LEAST_COUNTING = 0.1
@@ -130,22 +127,14 @@ def cosines(lengths: Array, noisy: NoisyMoments) -> Array:
 
 
 def _weighted_mean(lengths: Array, noisy: NoisyMoments) -> tuple[float, float]:
-    """Return the mean square of rows after the noisy cosines, and about its noise; the start is wider than the model."""
-    places, weights = _weighted(lengths, noisy, _STRETCHES, _FLAT_LEFT)
+    """Return the mean square of rows after the noisy cosines, and about its noise; the start has a flat share."""
+    places = np.concatenate([lengths, np.linspace(*_reach(lengths), _FLAT)])
+    base = np.repeat([(1.0 - _FLAT_LEFT) / len(lengths), _FLAT_LEFT / _FLAT], [len(lengths), _FLAT])
+    weights = fit_maximum_entropy(cosines(places, noisy), noisy.values, scale=noisy.deviations, base=base).weights
     mean = float(weights @ places)
     # t = mean - sqrt(2) sd cos(pi F) and smaller terms, if normal.
     spread = math.sqrt(max(float(weights @ places**2) - mean**2, 0.0))
     return mean, math.sqrt(2.0) * spread * float(noisy.deviations[0])
-
-
-def _weighted(lengths: Array, noisy: NoisyMoments, stretches: Sequence[float], flat: float) -> tuple[Array, Array]:
-    """Return mean squares like those of the model, stretched, with a flat share, and their weights after the cosines."""
-    centre = float(lengths.mean())
-    stretched = np.clip(np.concatenate([centre + by * (lengths - centre) for by in stretches]), 0.0, 1.0)
-    places = np.concatenate([stretched, np.linspace(*_reach(lengths), _FLAT)])
-    base = np.repeat([(1.0 - flat) / len(stretched), flat / _FLAT], [len(stretched), _FLAT])
-    fitted = fit_maximum_entropy(cosines(places, noisy), noisy.values, scale=noisy.deviations, base=base)
-    return places, fitted.weights
 
 
 def believed(rows: Array, noisy: NoisyMoments) -> Array:
@@ -183,8 +172,7 @@ def choose_scores(
     rows = place(drawn, columns, weights=weights)
     weights, order = length_weights(rows, noisy, values), _in_order(rows, columns)
     # Any run of candidates is chosen as often as it should be, up to one row: so rows that are alike stand together.
-    picked = order[systematic(weights[order], count, generator=generator)]
-    return alike(drawn[picked], drawn, weights)
+    return drawn[order[systematic(weights[order], count, generator=generator)]]
 
 
 def _in_order(rows: Array, columns: Marginals) -> NDArray[np.intp]:
@@ -207,9 +195,8 @@ def _flattened(weights: Array) -> Array:
     return weights
 
 
-# Steps from none to large; where pairs were measured there are fewer, for what noise may have hidden of them.
+# Steps from none to large.
 _ALONG, _SCALES = (1.0, 1.5, 2.5, 4.0), (0.0, 0.25, 0.5, 0.8)
-_ALONG_MEASURED, _SCALES_MEASURED = _ALONG[:2], _SCALES[:3]
 # A step further must make the choice so much less costly.
 _LESS_COST = 0.03
 
@@ -252,17 +239,13 @@ def needed_stretch(columns: Marginals, correlation: Array, noisy: NoisyMoments) 
         drawn = stretch.drawn(_SIMULATED, columns, correlation, generator=seeded(5))
         return _cost_of_choice(cosines(lengths_of(place(drawn, columns)), noisy), noisy)
 
-    measured = not np.array_equal(correlation, np.eye(columns.count))
-    ways = (_ALONG_MEASURED, _SCALES_MEASURED) if measured else (_ALONG, _SCALES)
     found, least = (0, 0), cost(Stretch())
     while True:
         steps = [(found[0] + 1, found[1]), (found[0], found[1] + 1)]
-        tried = {
-            (i, j): cost(Stretch(ways[0][i], ways[1][j])) for i, j in steps if i < len(ways[0]) and j < len(ways[1])
-        }
+        tried = {(i, j): cost(Stretch(_ALONG[i], _SCALES[j])) for i, j in steps if i < len(_ALONG) and j < len(_SCALES)}
         best = min(tried, key=lambda step: tried[step], default=found)
         if tried.get(best, least) >= least - _LESS_COST:
-            return Stretch(ways[0][found[0]], ways[1][found[1]])
+            return Stretch(_ALONG[found[0]], _SCALES[found[1]])
         found, least = best, tried[best]
 
 

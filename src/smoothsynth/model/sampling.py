@@ -48,20 +48,6 @@ def correlated(drawn: Array, correlation: Array) -> Array:
     return np.asarray(drawn @ np.linalg.cholesky(correlation).T)
 
 
-def alike(chosen: Array, drawn: Array, weights: Array) -> Array:
-    """Give scores that were chosen from weighted ones their mean and covariance, free of the chance of the choice."""
-    if len(chosen) <= 2 * chosen.shape[1]:
-        return chosen
-    wanted, found = weights @ drawn, chosen.mean(axis=0)
-    centred, around = chosen - found, drawn - wanted
-    try:
-        own = np.linalg.cholesky(centred.T @ centred / len(chosen))
-        other = np.linalg.cholesky((around * weights[:, None]).T @ around)
-    except np.linalg.LinAlgError:
-        return chosen
-    return np.asarray(wanted + np.linalg.solve(own, centred.T).T @ other.T)
-
-
 def place(
     drawn: Array,
     columns: Marginals,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, lacking_pairs
+from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs
 from smoothsynth.model.copula import CutMoments, free_pairs
-from smoothsynth.model.marginals import Groups, flat_marginals
+from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.model import Model, length_transformation, score_transformation
-from smoothsynth.model.row_norms import Stretch, expected_ranks, needed_stretch
+from smoothsynth.model.row_norms import expected_ranks
 from smoothsynth.model.sampling import generator, place, scores
 from smoothsynth.model.scales import known_so_far, shifted
 from smoothsynth.queries.bases import term_feature
@@ -74,8 +74,7 @@ def test_means_come_nearer_once_it_is_known_which_rows_are_long():
     cut = seen_cut(points, true, length)
     before = as_pairs_would(true, cut)
     lengths = lengths_of(points, before)
-    stretch = needed_stretch(before, np.eye(COLUMNS), lengths)
-    after, _ = hold_cut_moments(before, np.eye(COLUMNS), lengths, stretch, cut, known=known_so_far(before, [], cut))
+    after, _ = hold_cut_moments(before, np.eye(COLUMNS), lengths, cut, known=known_so_far(before, [], cut))
     error = [float(np.abs(c.means() - true.means()).mean()) for c in (before, after)]
     assert error[0] > 0.01
     assert error[1] < 0.6 * error[0]
@@ -88,9 +87,8 @@ def test_what_has_its_means_already_stays():
     cut = seen_cut(points, columns, length)
     np.testing.assert_allclose(cut.missing_means(columns, points, np.full(ROWS, 1 / ROWS)), 0.0, atol=1e-12)
     lengths = lengths_of(points, columns)
-    stretch = needed_stretch(columns, np.eye(COLUMNS), lengths)
     known = known_so_far(columns, [], cut)
-    held, correlation = hold_cut_moments(columns, np.eye(COLUMNS), lengths, stretch, cut, known=known)
+    held, correlation = hold_cut_moments(columns, np.eye(COLUMNS), lengths, cut, known=known)
     np.testing.assert_allclose(held.means(), columns.means(), atol=0.05 * columns.deviations().mean())
     np.testing.assert_allclose(correlation, np.eye(COLUMNS), atol=0.05)
 
@@ -107,7 +105,7 @@ def test_correlations_that_chosen_rows_lack_are_restored():
     cut, true = seen_cut(points, columns, length), np.corrcoef(points.T)
     start = 0.6 * true + 0.4 * np.eye(COLUMNS)
     lengths = lengths_of(points, columns)
-    held, correlation = hold_cut_moments(columns, start, lengths, Stretch(), cut, known=known_so_far(columns, [], cut))
+    held, correlation = hold_cut_moments(columns, start, lengths, cut, known=known_so_far(columns, [], cut))
     drawn = [
         Model(c, r, lengths=lengths).rows(ROWS, generator=generator(1))
         for c, r in ((columns, start), (held, correlation))
@@ -226,23 +224,3 @@ def first_release(means, *, noise):
 def cut_to(columns, *, before):
     cut = seen_cut(place(scores(ROWS, COLUMNS, generator=generator(0)), columns), columns, 1.0)
     return replace(cut, noise=np.full(COLUMNS, 0.005), before=before)
-
-
-def test_what_rows_lack_in_correlation_is_told_where_it_is_more_than_noise():
-    """Noise is 0.02. Pairs go together by 0.6 or by 0.035; 0 to 3 are values, 4 and 6 are levels, 8 is a mark of 9."""
-    columns, rng = skewed_columns(), np.random.default_rng(1)
-    drawn = rng.standard_normal((ROWS, COLUMNS))
-    alone = place(drawn, columns)
-    for one, other, much in ((0, 1, 0.6), (2, 3, 0.035), (4, 5, 0.6), (6, 7, 0.035), (8, 10, 0.6), (11, 12, 0.01)):
-        drawn[:, other] = much * drawn[:, one] + np.sqrt(1 - much**2) * drawn[:, other]
-    length = float(np.sqrt(1.5 * COLUMNS))
-    cut = seen_cut(place(drawn, columns), columns, length, noise=0.02 / length**2)
-    cut = replace(cut, believed=cut.covariance * free_pairs(columns))
-    columns = replace(columns, groups=Groups(levels=((4,), (6,)), whole=(False, False), missing=((9, 8),)))
-    lacking, noise = lacking_pairs(alone, columns, cut)
-    assert noise[0, 1] == pytest.approx(0.02, rel=0.5)
-    np.testing.assert_allclose(lacking, lacking.T, atol=1e-12)
-    found = {(int(i), int(j)): lacking[i, j] for i, j in zip(*np.nonzero(np.triu(lacking)), strict=True)}
-    assert set(found) == {(0, 1), (2, 3), (4, 5)}
-    assert found[0, 1] == pytest.approx(0.6, abs=0.2)
-    assert found[4, 5] == pytest.approx(0.6, abs=0.2)

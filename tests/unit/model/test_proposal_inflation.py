@@ -10,7 +10,7 @@ from smoothsynth.model.copula import score_length, score_units
 from smoothsynth.model.marginals import flat_marginals
 from smoothsynth.model.model import length_transformation
 from smoothsynth.model.row_norms import Stretch, believed, between, expected_ranks, needed_stretch
-from smoothsynth.model.sampling import alike, place
+from smoothsynth.model.sampling import place
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import Measurement, NoisyMoments
 
@@ -51,15 +51,6 @@ def test_rows_of_two_sizes_around_the_centre_are_scaled():
     sizes = np.exp(0.5 * rng.standard_normal((ROWS, 1)))
     points = place(sizes * rng.standard_normal((ROWS, COLUMNS)), columns)
     assert needed_stretch(columns, np.eye(COLUMNS), lengths_of(points, columns)).scale > 0.0
-
-
-def test_where_pairs_were_measured_only_a_little_is_stretched():
-    columns, rng = normal_columns(mean=0.5), np.random.default_rng(1)
-    together = 3.0 * rng.standard_normal((ROWS, 1)) + rng.standard_normal((ROWS, COLUMNS))
-    noisy = lengths_of(place(together, columns), columns)
-    measured = np.full((COLUMNS, COLUMNS), 0.02) + 0.98 * np.eye(COLUMNS)
-    assert needed_stretch(columns, np.eye(COLUMNS), noisy).along == 4.0
-    assert needed_stretch(columns, measured, noisy).along <= 1.5
 
 
 @pytest.mark.parametrize("stretch", [Stretch(along=4.0), Stretch(scale=0.8)])
@@ -175,27 +166,3 @@ def test_lengths_are_believed_as_far_as_they_are_more_than_noise():
     near = replace(noisy, integers=tuple(int(b + s) for b, s in zip(noisy.integers, noise, strict=True)))
     own = noisy.measurement.evaluate(points).mean(axis=0)
     assert np.all(np.abs(believed(points, near) - own) < 0.9 * np.abs(near.values - own))
-
-
-def test_chosen_scores_have_the_covariance_of_those_they_were_chosen_from():
-    rng = np.random.default_rng(3)
-    drawn = rng.standard_normal((6000, 5)) @ rng.standard_normal((5, 5)) + 1.0
-    weights = rng.random(6000)
-    weights /= weights.sum()
-    chosen = drawn[rng.choice(6000, 500, p=weights)]
-    made = alike(chosen, drawn, weights)
-    mean = weights @ drawn
-    np.testing.assert_allclose(made.mean(axis=0), mean, atol=1e-9)
-    np.testing.assert_allclose(
-        np.cov(made.T, bias=True), ((drawn - mean) * weights[:, None]).T @ (drawn - mean), atol=1e-9
-    )
-    assert np.corrcoef(made[:, 0], chosen[:, 0])[0, 1] > 0.95
-
-
-@pytest.mark.parametrize("count", [8, 10])
-def test_few_or_equal_scores_stay_as_they_were_chosen(count):
-    drawn = np.random.default_rng(3).standard_normal((100, 5))
-    chosen = drawn[:count]
-    assert alike(chosen, drawn, np.full(100, 0.01)) is chosen
-    same = np.ones((50, 5))
-    assert alike(same, drawn, np.full(100, 0.01)) is same
