@@ -14,9 +14,11 @@ from smoothsynth.methods.layout import pair_weights
 from smoothsynth.private import noise
 from smoothsynth.queries.bases import LATTICE, total_degree
 from smoothsynth.queries.families import ClippedSecondMoments, RankHistogram
+from smoothsynth.queries.level_histograms import LevelHistogram, LevelHistograms
 from smoothsynth.queries.measurement import Measurement, coarse_sums, whole_weights
 from smoothsynth.queries.sensitivity import length_of, matrix_of
-from smoothsynth.queries.transformation import Transformation
+from smoothsynth.queries.soft_tables import SoftTables, TableColumn
+from smoothsynth.queries.transformation import KNOTS, Transformation
 
 
 def measured(d, *, mean=0.3, radius=1.0, weights=None, **settings):
@@ -136,7 +138,23 @@ def test_only_all_products_of_clipped_rows_have_it():
     ):
         facts = {"features": features, "transformation": clipped, **wrong}
         with pytest.raises(PlanError, match="Wishart noise is for"):
-            Measurement("products", mechanism="wishart", epsilon=1.0, **facts).charge()
+            Measurement("products", mechanism="wishart", epsilon=1.0, **facts)
+
+
+# Numbers of cells that would be those of products of two, three and six columns.
+@pytest.mark.parametrize(("order", "hats"), [(1, 5), (2, 3), (3, 3)])
+def test_cells_of_tables_do_not_have_it(order, hats):
+    family = SoftTables(tuple(TableColumn(c, hats) for c in range(order)), order)
+    cells, seen = family.cells((tuple(range(order)),)), Transformation.straight(order, family)
+    with pytest.raises(PlanError, match="Wishart noise is for"):
+        Measurement("a table", cells, "wishart", epsilon=1.0, transformation=seen)
+
+
+def test_counts_of_levels_do_not_have_it():
+    family = LevelHistograms((LevelHistogram(0, 1, 26),))
+    seen = Transformation(np.zeros((0, KNOTS), dtype=np.int64), family)
+    with pytest.raises(PlanError, match="Wishart noise is for"):
+        Measurement("levels", family.cells(), "wishart", epsilon=1.0, transformation=seen)
 
 
 def test_a_charge_says_what_it_costs():

@@ -189,6 +189,8 @@ def _draw_noise(count: int, measurement: Measurement | SubspaceMeasurement | Lev
         return noise.add_cube_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
     if charge.mechanism == "wishart":
         return noise.add_wishart_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
+    if charge.norm != "l1":
+        raise AssertionError(charge.mechanism)
     return noise.add_laplace_noise(zeros, sensitivity=sensitivity, epsilon=charge.epsilon)
 
 

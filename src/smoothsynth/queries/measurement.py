@@ -109,6 +109,9 @@ class Measurement:
             raise PlanError("Exclusive groups must have no coordinate in common, and binary ones only.")
         if self.missing:
             check_missing(self)
+        if self.mechanism == "wishart":
+            # What is no list of products of clipped rows has no such sensitivity, and is refused at once.
+            object.__setattr__(self, "_sensitivity", self._most_moved())
         if self.mechanism == "cube" and self.epsilon and len(self.features) > self.sensitivity / self.epsilon:
             raise PlanError(
                 f"epsilon = {self.epsilon:g} for {len(self.features):,} moments is finer than the lattice of whole "
@@ -135,12 +138,12 @@ class Measurement:
         family = self.family
         if self.mechanism == "cube":
             return family.linf(self.features, self.weights, self._indicators) * self.rows_per_person
+        if self.mechanism == "wishart":
+            return family.nuclear(self.features, self.weights, self.rows_per_person)
         if isinstance(family, (SoftTables, LevelHistograms)):
             # Cells are whole numbers in units of a row: nothing is rounded, but for the averages of a person's rows.
             return math.ceil(self._table_bound(family) * self.rows_per_person) + math.ceil(self._table_floors())
         slack = [1.0 + (0.0 if family.exact else 2.0 * self.rows_per_person * w * _rounding(f)) for f, w in self._pairs]
-        if self.mechanism == "wishart":
-            return family.nuclear(self.features, self.weights, self.rows_per_person)
         power, bound = (1, family.l1) if self.mechanism == "discrete laplace" else (2, family.l2)
         extra = math.fsum(slack) if power == 1 else math.hypot(*slack)
         if self.missing:
