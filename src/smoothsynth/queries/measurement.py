@@ -109,6 +109,9 @@ class Measurement:
             raise PlanError("Exclusive groups must have no coordinate in common, and binary ones only.")
         if self.missing:
             check_missing(self)
+        self._check_noise()
+
+    def _check_noise(self) -> None:
         if self.mechanism == "wishart":
             # What is no list of products of clipped rows has no such sensitivity, and is refused at once.
             object.__setattr__(self, "_sensitivity", self._most_moved())
