@@ -80,6 +80,7 @@ def parts() -> dict[str, list[Patch]]:
     norms, swapping = _module("model.row_norms"), _module("fit.swapping")
     spikes, clipped = _module("model.spikes"), _module("model.clipped_moments")
     released = lambda _, noisy: noisy.values  # noqa: E731
+    uncut = lambda rows, columns, cut: (0.0, clipped.lacking_pairs(rows, columns, cut)[1])  # noqa: E731
     return {
         "spikes": [(adaptive_rounds, "spike_share", lambda *_, **__: 0.0)],
         "ranks": _without_share("ranks"),
@@ -88,6 +89,7 @@ def parts() -> dict[str, list[Patch]]:
         "tables": [(adaptive_rounds, "plan_tables", lambda *_, **__: [])],
         "tables of three": [(tables, "MOST_COLUMNS", {2: 200, 3: 0})],
         "correlations held while swapping": [(synthesis, "_correlations", lambda *_: None)],
+        "what correlations lack": [(synthesis, "lacking_pairs", uncut)],
         "sparse pairs": [(copula, "sparse", copula.spread)],
         "_as_large": [(copula, "_as_large", same)],
         "roots of deviations": [(copula, "DROWNING_NOISE", 1e9)],

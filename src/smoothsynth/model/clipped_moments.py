@@ -40,6 +40,8 @@ _SIMULATED, _SIMULATED_IN_LIMITS = 6000, 2000
 _ROUNDS, _STEP = 4, 0.8
 # Below this, no correlation is worth turning rows for.
 _LITTLE = 0.0005
+# There are many pairs with levels: what one of them lacks is believed beyond so many times its noise.
+_DOUBT = 2.0
 
 
 def hold_cut_moments(
@@ -80,7 +82,7 @@ def hold_pairs(chosen: Array, columns: Marginals, cut: CutMoments) -> Array:
     """
     if len(chosen) <= 2 * columns.count:
         return chosen
-    seen = looked_at(chosen)
+    seen = chosen[:: -(-len(chosen) // _MOST_LOOKED_AT)]
     if len(seen) < len(chosen):
         of_chance = 1.0 / (cut.length(columns) ** 2 * math.sqrt(len(seen)))
         cut = replace(cut, pair_noise=math.hypot(cut.pair_noise, of_chance))
@@ -104,14 +106,30 @@ def hold_pairs(chosen: Array, columns: Marginals, cut: CutMoments) -> Array:
     return np.asarray(chosen @ min(found, key=lambda one: one[0])[1])
 
 
-def looked_at(rows: Array) -> Array:
-    """Return rows of a table, evenly spaced, if it has very many."""
-    return rows[:: -(-len(rows) // _MOST_LOOKED_AT)]
+def lacking_pairs(rows: Array, columns: Marginals, cut: CutMoments) -> tuple[Array, Array]:
+    """Return what rows lack in correlation of what was seen of pairs, and its noise: what no copula could give them.
+
+    Where three columns crowd on one value each in the same rows, their correlations may be none of three normal scores.
+    What is below the noise of a correlation is left as it is, or below twice that where a level of a category is one of the
+    two; and all pairs with an indicator of missing values, whose places rows do not exchange.
+    """
+    seen, free = rows[:: -(-len(rows) // _MOST_LOOKED_AT)], free_pairs(columns)
+    holes, levels = (
+        [indicator for _, indicator in columns.groups.missing],
+        [c for group in columns.groups.levels for c in group],
+    )
+    free[holes] = free[:, holes] = 0.0
+    flat = np.full(len(seen), 1.0 / len(seen))
+    lacking = cut.missing_correlation(cut.wanted(columns, seen, flat, free), seen, flat, free)
+    noise = cut.correlation_noise(seen, flat)
+    doubt = np.ones(columns.count)
+    doubt[levels] = _DOUBT
+    return np.where(np.abs(lacking) > noise * np.maximum.outer(doubt, doubt), lacking, 0.0), noise
 
 
 def pairs_distance(rows: Array, columns: Marginals, cut: CutMoments) -> float:
     """Return the sum of squares of what rows lack of released correlations, over that of their noise."""
-    seen, free = looked_at(rows), free_pairs(columns)
+    seen, free = rows[:: -(-len(rows) // _MOST_LOOKED_AT)], free_pairs(columns)
     flat = np.full(len(seen), 1.0 / len(seen))
     lacking = cut.missing_correlation(cut.covariance, seen, flat, free) / cut.correlation_noise(seen, flat)
     return float(np.sum(np.triu(lacking, 1) ** 2))

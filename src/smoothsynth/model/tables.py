@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsynth.fit.swapping import Axis, Correlations, Swapping, Target
-from smoothsynth.model.clipped_moments import looked_at
+from smoothsynth.model.clipped_moments import lacking_pairs
 from smoothsynth.model.edits import Guard
 from smoothsynth.queries.bases import LATTICE
 from smoothsynth.queries.measurement import FULL_WEIGHT
@@ -165,7 +165,7 @@ def swapped(
         made,
         columns=len(groups),
         movable=movable,
-        correlations=None if cut is None else _correlations(rows, cut, groups),
+        correlations=None if cut is None else _correlations(rows, columns, cut, groups),
         guard=None if columns.schema is None else Guard.of(columns.schema, rows),
         generator=generator,
     )
@@ -206,13 +206,15 @@ def _bound(columns: Marginals, group: tuple[int, ...]) -> bool:
     return columns.limits is not None and columns.limits.binds(group[0])
 
 
-def _correlations(rows: Array, cut: CutMoments, groups: tuple[tuple[int, ...], ...]) -> Correlations:
-    """Hold the correlations that rows have, within the noise of what was seen of pairs."""
+def _correlations(
+    rows: Array, columns: Marginals, cut: CutMoments, groups: tuple[tuple[int, ...], ...]
+) -> Correlations:
+    """Hold the correlations that rows have, and raise those that lack something of what was seen of pairs."""
     spread = np.maximum(rows.std(axis=0), 1e-6)
     standard = ((rows - rows.mean(axis=0)) / spread).T
-    seen = looked_at(rows)
-    noise = cut.correlation_noise(seen, np.full(len(seen), 1.0 / len(seen)))
-    return Correlations(standard, standard @ standard.T / len(rows), noise, groups)
+    found = standard @ standard.T / len(rows)
+    lacking, noise = lacking_pairs(rows, columns, cut)
+    return Correlations(standard, found + lacking, noise, groups)
 
 
 def rows_together(coordinates: int) -> int:

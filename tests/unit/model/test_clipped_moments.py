@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
-from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs
+from smoothsynth.model.clipped_moments import hold_cut_moments, hold_pairs, lacking_pairs
 from smoothsynth.model.copula import CutMoments, free_pairs
-from smoothsynth.model.marginals import flat_marginals
+from smoothsynth.model.marginals import Groups, flat_marginals
 from smoothsynth.model.model import Model, length_transformation, score_transformation
 from smoothsynth.model.row_norms import expected_ranks
 from smoothsynth.model.sampling import generator, place, scores
@@ -224,3 +224,23 @@ def first_release(means, *, noise):
 def cut_to(columns, *, before):
     cut = seen_cut(place(scores(ROWS, COLUMNS, generator=generator(0)), columns), columns, 1.0)
     return replace(cut, noise=np.full(COLUMNS, 0.005), before=before)
+
+
+def test_what_rows_lack_in_correlation_is_told_where_it_is_more_than_noise():
+    """Noise is 0.02. Pairs go together by 0.6 or by 0.035; 0 to 3 are values, 4 and 6 are levels, 8 is a mark of 9."""
+    columns, rng = skewed_columns(), np.random.default_rng(1)
+    drawn = rng.standard_normal((ROWS, COLUMNS))
+    alone = place(drawn, columns)
+    for one, other, much in ((0, 1, 0.6), (2, 3, 0.035), (4, 5, 0.6), (6, 7, 0.035), (8, 10, 0.6), (11, 12, 0.01)):
+        drawn[:, other] = much * drawn[:, one] + np.sqrt(1 - much**2) * drawn[:, other]
+    length = float(np.sqrt(1.5 * COLUMNS))
+    cut = seen_cut(place(drawn, columns), columns, length, noise=0.02 / length**2)
+    cut = replace(cut, believed=cut.covariance * free_pairs(columns))
+    columns = replace(columns, groups=Groups(levels=((4,), (6,)), whole=(False, False), missing=((9, 8),)))
+    lacking, noise = lacking_pairs(alone, columns, cut)
+    assert noise[0, 1] == pytest.approx(0.02, rel=0.5)
+    np.testing.assert_allclose(lacking, lacking.T, atol=1e-12)
+    found = {(int(i), int(j)): lacking[i, j] for i, j in zip(*np.nonzero(np.triu(lacking)), strict=True)}
+    assert set(found) == {(0, 1), (2, 3), (4, 5)}
+    assert found[0, 1] == pytest.approx(0.6, abs=0.2)
+    assert found[4, 5] == pytest.approx(0.6, abs=0.2)
