@@ -111,7 +111,7 @@ def plan_tables(shape: Shape, unit: float, *, power: float, wanted: Wanted, shar
     if shape.columns < 2 or wanted.count == 0:
         return []
     candidates = {order: _candidates(shape, order, wanted) for order in (2, 3)}
-    for counts in _counts(shape.columns, candidates, wanted):
+    for counts in _counts(shape, candidates, wanted):
         noise = unit * (sum(counts.values()) / (share * (1.0 - CHOOSING))) ** power
         hats = {order: hats_for(noise, order) for order in counts}
         if all(found is not None for found in hats.values()) or wanted.count or wanted.workload:
@@ -133,9 +133,12 @@ def hats_for(noise: float, order: int) -> int | None:
     return max(FEWEST_HATS, min(MOST_HATS[order], round(cells ** (1.0 / order))))
 
 
-def _counts(columns: int, candidates: dict[int, Sets], wanted: Wanted) -> Iterator[dict[int, int]]:
-    """Yield numbers of tables of two and three columns, of half as many, and of as many of two alone: fewer do not pay."""
-    most = {order: min(len(sets), max(FEWEST[order], columns)) for order, sets in candidates.items() if sets}
+def _counts(shape: Shape, candidates: dict[int, Sets], wanted: Wanted) -> Iterator[dict[int, int]]:
+    """Yield numbers of tables of two and three columns, from most to fewest.
+
+    How numbers go together is mostly told by correlations: fewer tables of two than columns cost them more than they tell.
+    """
+    most = {order: min(len(sets), max(FEWEST[order], shape.columns)) for order, sets in candidates.items() if sets}
     if wanted.workload:
         most = {order: len(sets) for order, sets in candidates.items() if sets}
     if wanted.count is not None:
@@ -147,8 +150,10 @@ def _counts(columns: int, candidates: dict[int, Sets], wanted: Wanted) -> Iterat
         yield most
     for part in (1, 2) if 3 in most else ():
         yield {order: -(-count // part) for order, count in most.items()}
-    if 2 in most:
-        yield {2: most[2]}
+    pairs = most.get(2, 0)
+    while pairs > 2:
+        yield {2: pairs}
+        pairs = 0 if shape.numeric else pairs // 2
 
 
 def _candidates(shape: Shape, order: int, wanted: Wanted) -> Sets:

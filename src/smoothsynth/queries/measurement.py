@@ -113,8 +113,7 @@ class Measurement:
 
     def _check_noise(self) -> None:
         if self.mechanism == "wishart":
-            # What is no list of products of clipped rows has no such sensitivity, and is refused at once.
-            object.__setattr__(self, "_sensitivity", self._most_moved())
+            _ = self.sensitivity  # What is no list of products of clipped rows has none, and is refused at once.
         if self.mechanism == "cube" and self.epsilon and len(self.features) > self.sensitivity / self.epsilon:
             raise PlanError(
                 f"epsilon = {self.epsilon:g} for {len(self.features):,} moments is finer than the lattice of whole "
@@ -145,8 +144,11 @@ class Measurement:
             return family.nuclear(self.features, self.weights, self.rows_per_person)
         if isinstance(family, (SoftTables, LevelHistograms)):
             # Cells are whole numbers in units of a row: nothing is rounded, but for the averages of a person's rows.
-            return math.ceil(self._table_bound(family) * self.rows_per_person) + math.ceil(self._table_floors())
-        slack = [1.0 + (0.0 if family.exact else 2.0 * self.rows_per_person * w * _rounding(f)) for f, w in self._pairs]
+            bound = family.l1 if self.mechanism == "discrete laplace" else family.l2
+            moved = bound(self._measured, (FULL_WEIGHT,), Indicators()) * self.rows_per_person
+            return math.ceil(moved) + math.ceil(self._table_floors())
+        pairs, k = zip(self.features, self.weights, strict=True), self.rows_per_person
+        slack = [1.0 + (0.0 if family.exact else 2.0 * k * w * _rounding(f)) for f, w in pairs]
         power, bound = (1, family.l1) if self.mechanism == "discrete laplace" else (2, family.l2)
         extra = math.fsum(slack) if power == 1 else math.hypot(*slack)
         if self.missing:
@@ -156,11 +158,6 @@ class Measurement:
             exact = bound(self.features, self.weights, self._indicators)
         return math.ceil((exact * self.rows_per_person + extra) * (1.0 + 1e-9))
 
-    def _table_bound(self, family: SoftTables | LevelHistograms) -> float:
-        """Bound how far one row moves as many tables as are released, whichever they are."""
-        bound = family.l1 if self.mechanism == "discrete laplace" else family.l2
-        return bound(self._measured, (FULL_WEIGHT,), Indicators())
-
     @property
     def _measured(self) -> Sequence[Feature]:
         """As many features as are released, whichever tables they are of."""
@@ -168,8 +165,7 @@ class Measurement:
 
     def _table_floors(self) -> float:
         """Bound what rounding the averages of persons down adds, in the norm of the mechanism."""
-        measured = self._measured
-        cells = self._rounded * (len(measured.tables) if isinstance(measured, Cells) else 0)
+        cells = self._rounded * len(getattr(self._measured, "tables", ()))
         return cells if self.mechanism == "discrete laplace" else math.sqrt(cells)
 
     @property
@@ -296,10 +292,6 @@ class Measurement:
         if self.transformation is None or not self.binary:
             return Indicators(self.binary, self.exclusive)
         return self.family.indicators(self.transformation, self.features, self.binary, self.exclusive)
-
-    @property
-    def _pairs(self) -> zip[tuple[Feature, int]]:
-        return zip(self.features, self.weights, strict=True)
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Measurement:
