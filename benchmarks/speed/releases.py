@@ -35,7 +35,7 @@ MOST_MEMORY, MOST_OUTSIDE, MOST_PLAN = 1000, 2.0, 0.05
 FIXED = {
     "rows": "Five columns of numbers",
     "columns": "10,000 rows of numbers",
-    "levels": "20,000 rows of six columns, two of them categories",
+    "levels": "20,000 rows, two of six columns categories",
 }
 GROWTH = {
     "rows": [(rows, 5, 0, 0) for power in range(4, 8) for rows in (10**power, 3 * 10**power)] + [(10**8, 5, 0, 0)],
