@@ -44,4 +44,4 @@ def _panel(left, title, head, rows):
     for name, values in found.items():
         # Where nearly all seconds are those of the passes, one number stands beside both lines.
         alone = name != "of which passes" or values[-1] < 0.8 * found["seconds"][-1]
-        yield from panel.line(zip(sizes, values, strict=True), LINES[name], beside=f"{values[-1]:.2g}" if alone else "")
+        yield from panel.line(zip(sizes, values, strict=True), LINES[name], beside=f"{values[-1]:.3g}" if alone else "")
