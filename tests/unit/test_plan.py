@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import smoothsynth as ss
+from smoothsynth.errors import PlanError
 from smoothsynth.methods import layout as purposes
 from smoothsynth.methods.layout import FOCUSES, purpose_of
 from smoothsynth.methods.tables import LEAST_SPIKES, SHARE
@@ -474,6 +475,9 @@ def test_a_purpose_follows_from_what_is_measured(name, noise):
             other = replace(measured, features=m.features.only(m.features.tables[:1]), choice=None)
             alone = len(measured.features.tables) == 1
             assert (purpose_of(other, found.schema, method=found.method.name) == m.purpose) is alone
+        elif m.mechanism == "wishart":
+            with pytest.raises(PlanError, match="Wishart noise is for"):
+                replace(measured, features=measured.features[::-1])
         elif len(m.features) > 1:
             other = replace(measured, features=measured.features[::-1])
             assert purpose_of(other, found.schema, method=found.method.name) is None
