@@ -44,7 +44,11 @@ class LedgerError(SmoothsynthError):
 
 
 class PlanError(SmoothsynthError):
-    """What was asked for cannot be measured or fitted."""
+    """What was asked for cannot be measured or fitted; `problems` are the lines of what is said of it."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
 
 
 class ReleaseError(SmoothsynthError):

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -130,6 +131,26 @@ def test_what_cannot_be_answered_is_said(release, call, words):
         call(release)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_far_beyond_the_values_do_not_make_intervals_narrow(seed):
+    """Noise is then most of each variance that is divided by, and of what stands below the root."""
+    rng = np.random.default_rng(seed)
+    e = rng.exponential(1.0, 8000)
+    table = {"e": e, "f": e * rng.uniform(0.5, 1.5, 8000)}
+    schema = ss.Schema({"e": ss.Number(0, 270), "f": ss.Number(0, 270)})
+    release = ss.release(pa.table(table), schema=schema, epsilon=1.0, delta=1e-6)
+    asked = {
+        "corr(e, f)": np.corrcoef(e, table["f"])[0, 1],
+        "sqrt(avg(e * e) - power(avg(e), 2))": e.std(),
+        "(avg(e * f) - avg(e) * avg(f)) / (avg(e * e) - power(avg(e), 2))": np.polyfit(e, table["f"], 1)[0],
+    }
+    for question, truth in asked.items():
+        found = release.answer(question)
+        assert found.low <= truth <= found.high, question
+    slope = release.regress("f", on=["e"]).slopes["e"]
+    assert slope.low <= np.polyfit(e, table["f"], 1)[0] <= slope.high
+
+
 def test_the_command(release, tmp_path):
     release.write(tmp_path / "out")
     runner = CliRunner()
@@ -145,3 +166,5 @@ def test_the_command(release, tmp_path):
     wrong = runner.invoke(app, ["answer", str(tmp_path / "out"), "avg(agee)"])
     assert wrong.exit_code == 1
     assert "Did you mean 'age'?" in wrong.stderr
+    unended = runner.invoke(app, ["answer", str(tmp_path / "out"), "avg(age"])
+    assert unended.stderr.splitlines()[1:3] == ["    avg(age", "           ^"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +38,11 @@ from smoothsynth.answer.query import (
     column_names,
     mean_interval,
 )
-from smoothsynth.answer.statistics import correlation_of, dated, quantile_of
+from smoothsynth.answer.statistics import correlation_of, dated, quantile_of, widened, wider_by
 from smoothsynth.errors import PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     Function = Callable[[Mapping[str, Array]], Any]
 
 MOST_GROUPS = 100
+# Arithmetic on averages is looked at in so many places on either side, and the end of where it is finite by so many halvings.
+_PLACES, _HALVINGS, TINY = 33, 40, 1e-300
 
 
 def answer(
@@ -179,7 +181,44 @@ def _linearised(
     # On the synthetic rows themselves the moves of partial averages are 0 by construction.
     base = sum(s * part.value for s, part in zip(slopes, parts, strict=True) if not part.query.partial)
     own = next(iter(names)) if len(names) == 1 else None
-    return shifted(mean_interval(known, columns, linear, value=float(base), own=own, confidence=confidence), value)
+    found = shifted(mean_interval(known, columns, linear, value=float(base), own=own, confidence=confidence), value)
+    for divisor in _divisors(tree):
+        found = widened(found, wider_by(answer_tree(release, divisor, confidence=confidence, weighted=weighted)))
+    sizes = [_aggregate(release, one, confidence=confidence, weighted=weighted).half_width for one in averages]
+    ways = np.array(slopes) * np.array(sizes) ** 2
+    along = ways / max(float(np.dot(slopes, ways)), TINY)
+    low, high = _curved(lambda t: _exact(tree, averages, values + t * along), found.low - value, found.high - value)
+    return replace(found, low=min(found.low, low), high=max(found.high, high))
+
+
+def _divisors(node: Node) -> Iterator[Node]:
+    """Yield what is divided by and hangs on averages."""
+    if isinstance(node, Apply) and not is_aggregate(node):
+        if node.name == "/" and aggregates_of(node.arguments[1]):
+            yield node.arguments[1]
+        for argument in node.arguments:
+            yield from _divisors(argument)
+
+
+def _curved(on_line: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Return the least and the largest of a function of one number between two, as far as it is finite around 0.
+
+    Where noise is most of what is divided by, or stands below a root, a tangent tells little.
+    """
+    found = [on_line(0.0)]
+    for end in (low, high):
+        for t in np.linspace(0.0, end, _PLACES)[1:]:
+            value = on_line(float(t))
+            if not math.isfinite(value):
+                # The last number before a root of less than nothing.
+                inside, outside = float(t - end / (_PLACES - 1)), float(t)
+                for _ in range(_HALVINGS):
+                    middle = (inside + outside) / 2.0
+                    inside, outside = (middle, outside) if math.isfinite(on_line(middle)) else (inside, middle)
+                found.append(on_line(inside))
+                break
+            found.append(value)
+    return min(found), max(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,8 +267,12 @@ def _interval_of(node: Node, found: Mapping[Apply, Estimate]) -> tuple[Array, Ar
         return combine(node, [_interval_of(argument, found) for argument in node.arguments])
 
 
+def _exact(tree: Node, averages: tuple[Apply, ...], values: Sequence[float] | Array) -> float:
+    return float(exact(_with(tree, dict(zip(averages, map(float, values), strict=True))), {}))
+
+
 def _outer(tree: Node, averages: tuple[Apply, ...], values: Sequence[float]) -> float:
-    value = float(exact(_with(tree, dict(zip(averages, values, strict=True))), {}))
+    value = _exact(tree, averages, values)
     if not abs(value) <= LARGEST:
         raise PlanError(
             f"The answer is not a finite number, at most {LARGEST:g}, on the synthetic rows: look at divisions and roots."

@@ -385,7 +385,7 @@ def _pointed(text: str, place: int, words: str) -> PlanError:
     start = max(0, place - _BEFORE)
     before, after = one_line(text[start:place]), one_line(text[place : place + _AFTER])
     sql = " Write the question alone: SQL is for smoothsynth sql." if text.lstrip()[:7].lower() == "select " else ""
-    return PlanError(f"{words}{sql}\n    {before}{after}\n    {' ' * len(before)}^\n{EXAMPLE}")
+    return PlanError(f"{words}{sql}", f"    {before}{after}", f"    {' ' * len(before)}^", EXAMPLE)
 
 
 def _near(name: str) -> str:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     Table = Mapping[str, Array]
 
 MOST_BINS = 200
+# What is divided by is taken to be uncertain by at most this much of itself.
+_MOST_UNCERTAIN = 0.99
 # Places at which a distribution function is bounded in the search for a quantile, and the steps tried there.
 _PLACES, _QUANTILE_STEPS = 49, (0.2, 0.5, 1.2)
 
@@ -115,6 +117,8 @@ def correlation_of(query: Query, first: Node, second: Node, *, confidence: float
     """Return the correlation r of two expressions over the rows that count, within [-1, 1].
 
     influence: u v - r (u^2 + v^2) / 2,   u and v the standardised columns
+
+    Where bounds are much wider than the values, noise may be most of a variance, and what is divided by a part of it.
     """
     a, b = (_moments(query, one) for one in (first, second))
     u, v = (_standardised(one, moments) for one, moments in ((first, a), (second, b)))
@@ -123,12 +127,35 @@ def correlation_of(query: Query, first: Node, second: Node, *, confidence: float
     squares = Apply("+", (Apply("*", (u, u)), Apply("*", (v, v))))
     both = Apply("/", (Apply("*", (Number(r), squares)), Number(2.0)))
     found = shifted(mean_of(query, Apply("-", (Apply("*", (u, v)), both)), confidence=confidence), r)
+    wider = math.sqrt(math.prod(_by_variance(query, one, confidence=confidence) for one in (u, v)))
+    found = widened(found, wider)
     low, high = max(found.low, -1.0), min(found.high, 1.0)
     return replace(found, low=low, high=high, note=VACUOUS if high - low > 2.0 * MOST_OF_ALL else "")
 
 
 def _standardised(tree: Node, moments: _Moments) -> Node:
     return Apply("/", (Apply("-", (tree, Number(moments.mean))), Number(moments.spread)))
+
+
+def _by_variance(query: Query, standardised: Node, *, confidence: float) -> float:
+    return wider_by(mean_of(query, Apply("*", (standardised, standardised)), confidence=confidence))
+
+
+def wider_by(divisor: Estimate) -> float:
+    """Return how many times wider than its linear part the interval of a quotient must be.
+
+    With h the uncertainty of what is divided by as a share of it, beyond a half:  1 / (1 - (2 h - 1)^2).  Up to that the
+    linear part knows of it.
+    """
+    doubt = max(divisor.value - divisor.low, divisor.high - divisor.value)
+    share = min(doubt, _MOST_UNCERTAIN * abs(divisor.value)) / max(abs(divisor.value), 1e-300)
+    return 1.0 / (1.0 - max(2.0 * share - 1.0, 0.0) ** 2)
+
+
+def widened(found: Estimate, wider: float) -> Estimate:
+    """Stretch an interval from its value to both sides."""
+    value = found.value
+    return replace(found, low=value + wider * (found.low - value), high=value + wider * (found.high - value))
 
 
 def regress(
@@ -166,8 +193,10 @@ def regress(
             seen = design(table)
             return (seen @ (inverse @ row)) * (table[target] - seen @ beta)
 
-        return _of_influence(query, influence, float(row @ beta), confidence=confidence)
+        return widened(_of_influence(query, influence, float(row @ beta), confidence=confidence), wider)
 
+    standardised = (_standardised(Column(name), moments[name]) for name in names)
+    wider = max(_by_variance(query, one, confidence=confidence) for one in standardised)
     found = [coefficient(row) for row in back]
     return Regression(target, found[0], dict(zip(names, found[1:], strict=True)))
 

@@ -207,7 +207,12 @@ class Release:
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the synthetic rows as a pandas frame."""
-        return self.table.to_pandas()
+        try:
+            return self.table.to_pandas()
+        except ModuleNotFoundError:
+            raise ImportError(
+                "release.to_pandas needs pandas. Run: pip install pandas, or take release.table"
+            ) from None
 
     def to_polars(self) -> polars.DataFrame:
         """Return the synthetic rows as a polars frame."""

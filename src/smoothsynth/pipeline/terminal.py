@@ -106,7 +106,7 @@ def in_words(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(FAILED) from None
         except KeyboardInterrupt:
             say(
-                "Interrupted. A release is there whole or not at all; if noise was drawn, the budget is spent.",
+                "Interrupted. What is written is there whole or not at all; if a release drew noise, its budget is spent.",
                 err=True,
             )
             raise typer.Exit(INTERRUPTED) from None
