@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 MOST_GROUPS = 100
 # Arithmetic on averages is looked at in so many places on either side, and the end of where it is finite by so many halvings.
-_PLACES, _HALVINGS, TINY = 33, 40, 1e-300
+PLACES, HALVINGS, _TINY = 33, 40, 1e-300
 
 
 def answer(
@@ -186,7 +186,7 @@ def _linearised(
         found = widened(found, wider_by(answer_tree(release, divisor, confidence=confidence, weighted=weighted)))
     sizes = [_aggregate(release, one, confidence=confidence, weighted=weighted).half_width for one in averages]
     ways = np.array(slopes) * np.array(sizes) ** 2
-    along = ways / max(float(np.dot(slopes, ways)), TINY)
+    along = ways / max(float(np.dot(slopes, ways)), _TINY)
     low, high = _curved(lambda t: _exact(tree, averages, values + t * along), found.low - value, found.high - value)
     return replace(found, low=min(found.low, low), high=max(found.high, high))
 
@@ -207,12 +207,12 @@ def _curved(on_line: Callable[[float], float], low: float, high: float) -> tuple
     """
     found = [on_line(0.0)]
     for end in (low, high):
-        for t in np.linspace(0.0, end, _PLACES)[1:]:
+        for t in np.linspace(0.0, end, PLACES)[1:]:
             value = on_line(float(t))
             if not math.isfinite(value):
                 # The last number before a root of less than nothing.
-                inside, outside = float(t - end / (_PLACES - 1)), float(t)
-                for _ in range(_HALVINGS):
+                inside, outside = float(t - end / (PLACES - 1)), float(t)
+                for _ in range(HALVINGS):
                     middle = (inside + outside) / 2.0
                     inside, outside = (middle, outside) if math.isfinite(on_line(middle)) else (inside, middle)
                 found.append(on_line(inside))

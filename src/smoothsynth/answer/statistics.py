@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST_BINS = 200
 # What is divided by is taken to be uncertain by at most this much of itself.
-_MOST_UNCERTAIN = 0.99
+MOST_UNCERTAIN = 0.99
 # Places at which a distribution function is bounded in the search for a quantile, and the steps tried there.
 _PLACES, _QUANTILE_STEPS = 49, (0.2, 0.5, 1.2)
 
@@ -148,7 +148,7 @@ def wider_by(divisor: Estimate) -> float:
     linear part knows of it.
     """
     doubt = max(divisor.value - divisor.low, divisor.high - divisor.value)
-    share = min(doubt, _MOST_UNCERTAIN * abs(divisor.value)) / max(abs(divisor.value), 1e-300)
+    share = min(doubt, MOST_UNCERTAIN * abs(divisor.value)) / max(abs(divisor.value), 1e-300)
     return 1.0 / (1.0 - max(2.0 * share - 1.0, 0.0) ** 2)
 
 

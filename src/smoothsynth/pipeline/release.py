@@ -210,9 +210,7 @@ class Release:
         try:
             return self.table.to_pandas()
         except ModuleNotFoundError:
-            raise ImportError(
-                "release.to_pandas needs pandas. Run: pip install pandas, or take release.table"
-            ) from None
+            raise ImportError("to_pandas needs pandas. Run: pip install pandas, or take release.table") from None
 
     def to_polars(self) -> polars.DataFrame:
         """Return the synthetic rows as a polars frame."""

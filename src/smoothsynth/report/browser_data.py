@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsynth.answer import columns, envelopes, evidence, model_interval, query, spikes, worst_case_interval
+from smoothsynth.answer import answer, columns, envelopes, evidence, model_interval, query, spikes, statistics
+from smoothsynth.answer import worst_case_interval as worst_case
 from smoothsynth.queries.bases import LATTICE, HatBasis, HatCosines
 from smoothsynth.queries.families import RowNorms
 from smoothsynth.queries.soft_tables import SoftTables
@@ -91,10 +92,13 @@ def _settings(joint: float) -> dict[str, Any]:
         "triple_degrees": model_interval.TRIPLE_DEGREES,
         "open_degrees": model_interval.OPEN_DEGREES,
         "vague": evidence.VAGUE,
-        "grid": worst_case_interval.GRID,
+        "grid": worst_case.GRID,
         "nodes": columns.NODES,
         "most_tail": columns.MOST_TAIL,
         "steps": list(envelopes.STEPS),
+        "places": answer.PLACES,
+        "halvings": answer.HALVINGS,
+        "most_uncertain": statistics.MOST_UNCERTAIN,
         "most_columns": query.MOST_COLUMNS,
         "vacuous": envelopes.VACUOUS,
         "most_of_all": envelopes.MOST_OF_ALL,

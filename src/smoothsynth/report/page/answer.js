@@ -158,19 +158,18 @@ function settled(node) {
 }
 
 function answerExpression(text) {
-  const tree = settled(parse(text)), found = new Map();
-  for (const one of walk(tree)) {
-    if (one.column !== undefined) placeOf(one.column);
-    if (one.name === "avg") found.set(JSON.stringify(one), one);
-  }
+  const tree = settled(parse(text));
+  for (const one of walk(tree)) if (one.column !== undefined) placeOf(one.column);
+  const found = answerTree(tree), column = tree.name === "avg" && COLUMNS.find((one) => one.name === tree.args[0].column);
+  return tree.name === "avg" ? { ...found, scale: column ? column.kind : "number" } : found;
+}
+
+function answerTree(tree) {
+  const found = new Map([...walk(tree)].filter((one) => one.name === "avg").map((one) => [JSON.stringify(one), one]));
   checkMeaning(tree);
   if (!found.size || outside(tree)) throw new Refusal("A question is about averages: put every column inside avg(...), as in avg(age).");
-  const keys = [...found.keys()], averages = [...found.values()];
-  if (tree.name === "avg") {
-    const column = COLUMNS.find((one) => one.name === tree.args[0].column);
-    return { ...averageOf(tree.args[0], FACTS.confidence), scale: column ? column.kind : "number" };
-  }
-  const bare = filledTree(tree, new Map(keys.map((key) => [key, 0])));
+  if (tree.name === "avg") return averageOf(tree.args[0], FACTS.confidence);
+  const keys = [...found.keys()], averages = [...found.values()], bare = filledTree(tree, new Map(keys.map((key) => [key, 0])));
   return averages.some(hasJumps) || hasJumps(bare) ? combined(tree, keys, averages) : linearised(tree, keys, averages);
 }
 
@@ -182,8 +181,45 @@ function linearised(tree, keys, averages) {
     return (at(one + step) - at(one - step)) / (2 * step);
   });
   const linear = (table) => inner.map((f, j) => each((x) => slopes[j] * x, [exact(f, table)])).reduce((a, b) => each((x, y) => x + y, [a, b]));
-  const part = smoothInterval(columns, linear, FACTS.confidence), move = value - part.value;
-  return { ...part, value, low: part.low + move, high: part.high + move, how: "estimated", kind: "linearised" };
+  const part = smoothInterval(columns, linear, FACTS.confidence), wider = divisorsOf(tree).reduce((all, one) => all * widerBy(answerTree(one)), 1);
+  const [low, high] = [part.low, part.high].map((end) => wider * (end - part.value));
+  const sizes = inner.map((f) => averageOf(f, FACTS.confidence)).map((one) => (one.high - one.low) / 2);
+  const ways = slopes.map((slope, j) => slope * sizes[j] ** 2), along = ways.map((way) => way / Math.max(dot(slopes, ways), 1e-300));
+  const reached = curved((t) => exact(filledTree(tree, new Map(keys.map((key, k) => [key, values[k] + t * along[k]]))), () => NaN), low, high);
+  return { ...part, value, low: Math.min(value + low, ...reached), high: Math.max(value + high, ...reached), how: "estimated", kind: "linearised" };
+}
+
+// What is divided by and hangs on averages.
+function divisorsOf(node) {
+  if (!node.name || node.name === "avg") return [];
+  const own = node.name === "/" && [...walk(node.args[1])].some((one) => one.name === "avg") ? [node.args[1]] : [];
+  return [...own, ...node.args.flatMap(divisorsOf)];
+}
+
+function widerBy({ value, low, high }) {
+  const size = Math.abs(value), share = Math.min(Math.max(value - low, high - value), SETTINGS.most_uncertain * size) / Math.max(size, 1e-300);
+  return 1 / (1 - Math.max(2 * share - 1, 0) ** 2);
+}
+
+// Values of a function of one number between two, as far as it is finite around 0.
+function curved(onLine, low, high) {
+  const { places, halvings } = SETTINGS, found = [onLine(0)];
+  for (const end of [low, high]) {
+    for (let k = 1; k < places; k++) {
+      const value = onLine((end * k) / (places - 1));
+      if (!Number.isFinite(value)) {
+        let [inside, outside] = [(end * (k - 1)) / (places - 1), (end * k) / (places - 1)];
+        for (let h = 0; h < halvings; h++) {
+          const middle = (inside + outside) / 2;
+          [inside, outside] = Number.isFinite(onLine(middle)) ? [middle, outside] : [inside, middle];
+        }
+        found.push(onLine(inside));
+        break;
+      }
+      found.push(value);
+    }
+  }
+  return found;
 }
 
 function combined(tree, keys, averages) {
