@@ -316,9 +316,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     given = table_parser(__doc__, rounds=2)
     given.add_argument("--every", type=int, default=1, help="take only the first of so many tables, by name")
     given.add_argument("--output", type=Path, help="results file; a run that is in it is not made again")
-    given.add_argument(
-        "--replacing", action="store_true", help="noise of MST and AIM for replacing a row, as ours has it"
-    )
     return given.parse_args(arguments)
 
 

@@ -49,6 +49,9 @@ def parser(description: str | None, *, rounds: int, queries: int | None = None) 
     made.add_argument("--peers", nargs="*", default=[], help="methods of benchmarks/peers, where delta is not 0")
     made.add_argument("--model-mb", type=float, default=5, help="largest model of AIM, in MB")
     made.add_argument("--bins", type=int, default=BINS, help="bins in which peers see a number")
+    made.add_argument(
+        "--replacing", action="store_true", help="OpenDP's peers with the noise of our promise, for replacing a row"
+    )
     made.add_argument("--limit", type=float, default=600, help="processor seconds per run of a peer")
     made.add_argument("--memory", type=float, default=8192, help="MB per run of a peer")
     made.add_argument("--python", default=PYTHON, help="interpreter for the peers' environments")
@@ -69,7 +72,7 @@ def scores(
         tables[name] = baseline(real, rng, epsilon=given.epsilon, delta=delta)
     found = {name: judge(rows).as_row() for name, rows in tables.items()}
     measured = {name: [row[measure] for measure in MEASURES] for name, row in found.items()}
-    job = {"epsilon": given.epsilon, "delta": delta, "bins": given.bins, "round": seed}
+    job = {"epsilon": given.epsilon, "delta": delta, "bins": given.bins, "round": seed, "replacing": given.replacing}
     for method in given.peers if delta else ():
         rows = peer_rows(method, to_bins(real, bins=given.bins), job, given)
         decoded = None if rows is None else schema.snap(from_bins(rows, bins=given.bins, rng=rng))

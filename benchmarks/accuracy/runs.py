@@ -55,12 +55,13 @@ def runs(
     yield Run(OURS, made.unit_rows(), time.process_time() - started)
     binned = Binned.of(schema, given.bins)
     job = {"epsilon": given.epsilon, "delta": delta, "bins": binned.sizes(), "round": seed}
-    job |= {"model_mb": given.model_mb, "order": order}
+    job |= {"model_mb": given.model_mb, "order": order, "replacing": given.replacing}
     for method in asked_peers(given) if delta else ():
         peer = next(peer for peer in PEERS if method in peer.methods)
         ending, rows = run_peer(peer, method, numbers=binned.codes(real).T, job=job, given=given)
         points = None if rows is None else binned.points(rows.T, rng)
-        name = method if given.bins == ratios.BINS else f"{method}, {given.bins} bins"
+        name = f"{method}, replacing" if given.replacing else method
+        name = name if given.bins == ratios.BINS else f"{name}, {given.bins} bins"
         yield Run(name, points, ending.seconds, ending.memory_mb, ending.status)
     yield Run(BOOTSTRAP, real[rng.integers(0, len(real), len(real))])
 
