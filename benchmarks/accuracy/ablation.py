@@ -88,6 +88,7 @@ def parts() -> dict[str, list[Patch]]:
         "row norms": _without_share("lengths"),
         "tables": [(adaptive_rounds, "plan_tables", lambda *_, **__: [])],
         "tables of three": [(tables, "MOST_COLUMNS", {2: 200, 3: 0})],
+        "what tables tell of columns": [(model, "hold_table_marginals", lambda columns, _, known: (columns, known))],
         "correlations held while swapping": [(synthesis, "_correlations", lambda *_: None)],
         "what correlations lack": [(synthesis, "lacking_pairs", uncut)],
         "sparse pairs": [(copula, "sparse", copula.spread)],

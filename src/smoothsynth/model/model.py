@@ -42,6 +42,7 @@ from smoothsynth.model.row_norms import (
 from smoothsynth.model.sampling import correlated, generator, place, scores
 from smoothsynth.model.scales import hold_square, known_so_far
 from smoothsynth.model.spikes import Spike, find_spikes, hold_spikes
+from smoothsynth.model.table_marginals import Known, hold_table_marginals
 from smoothsynth.model.tables import (
     SWEEPS,
     expected_of,
@@ -145,6 +146,7 @@ class Model:
     stretch: Stretch = field(default_factory=Stretch)
     cut: CutMoments | None = None
     ranks: NoisyMoments | None = None
+    known: Known | None = None
     spikes: tuple[Spike, ...] = ()
     tables: tuple[NoisyMoments, ...] = ()
     prior: Array | None = None
@@ -298,7 +300,9 @@ def _learn_low(model: Model, noisy: NoisyMoments) -> Model:
 
 
 def _learn_ranks(model: Model, noisy: NoisyMoments) -> Model:
-    return replace(model, columns=learn_ranks(model.columns, noisy, model.low, model.spikes), ranks=noisy)
+    columns, doubt = learn_ranks(model.columns, noisy, model.low, model.spikes)
+    known = Known(noisy, model.spikes, doubt) if doubt.size else None
+    return replace(model, columns=columns, ranks=noisy, known=known)
 
 
 def _learn_pairs(model: Model, noisy: NoisyMoments) -> Model:
@@ -314,7 +318,10 @@ def _learn_tables(model: Model, noisy: NoisyMoments) -> Model:
     if isinstance(family, SoftTables) and family.order == 1:
         spikes = find_spikes(model.columns, noisy)
         return replace(model, spikes=spikes, columns=hold_spikes(model.columns, spikes, model.low))
-    return replace(model, tables=(*model.tables, noisy))
+    columns, known = model.columns, model.known
+    if known is not None:
+        columns, known = hold_table_marginals(columns, noisy, known)
+    return replace(model, columns=columns, known=known, tables=(*model.tables, noisy))
 
 
 def _learn_levels(model: Model, noisy: NoisyMoments) -> Model:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 # Cosines are matched within so many times their noise, at most this: a few of them cannot tell the shape of a density.
-_LOOSE, _MOST_LOOSE = 3.0, 0.3
+LOOSE, _MOST_LOOSE = 3.0, 0.3
 # First moments, which ranks were seen through, are held within so many times their noise.
 _LOOSE_FIRST = 9.0
 # A soft count that holds so many times its share of a column may hold a single value.
@@ -46,16 +46,17 @@ _HIDDEN, _MOST_FLAT = 0.25, 0.03
 
 def learn_ranks(
     columns: Marginals, noisy: NoisyMoments, low: Sequence[NoisyMoments], spikes: Sequence[Spike] = ()
-) -> Marginals:
+) -> tuple[Marginals, Array]:
     """Tilt columns to noisy cosines or soft counts of their own distribution functions, shrunk by what they are worth.
 
     Means and mean squares released before are held loosely: cosines of ranks tell little of tails and of values far off.
-    Under pure epsilon the means, measured better than ranks, are held within their noise.
+    Under pure epsilon the means, measured better than ranks, are held within their noise. Beside the columns it returns how
+    uncertain what `known_functions` has is left of each, as (coordinates, functions); nothing if none is a number.
     """
     columns = learn_shares(columns, (*low, noisy))
     lines = [c for c in range(columns.count) if c not in columns.groups.indicators]
     if not lines:
-        return columns
+        return columns, np.zeros((columns.count, 0))
     values, deviations = _released(columns, noisy)
     transformation, family = noisy.measurement.transformation, noisy.measurement.family
     if transformation is None or not isinstance(family, RankHistogram):
@@ -66,27 +67,44 @@ def learn_ranks(
         columns = columns.with_cells_at(
             {c: _crowded(transformation, c, counts[c]) for c in lines if not columns.exact[c]}
         )
-    ranks = _seen_ranks(columns, transformation, lines)
-    if family.cells is None:
-        functions = np.cos(np.pi * ranks[:, None, :] * np.arange(1, values.shape[1] + 1)[:, None])
-    else:
-        functions = np.stack([cosines @ count_values(2.0 * line - 1.0, family.cells) for line in ranks])
         if not family.cosines:
             values, deviations = values @ cosines.T, np.sqrt(deviations**2 @ cosines.T**2)
+    functions = known_functions(columns, noisy, spikes)
     start = columns.mixed(min(_MOST_FLAT, _HIDDEN * float(deviations[lines, 0].mean())))
-    own = np.einsum("dqg,dg->dq", functions, start.masses)
-    apart, deviations[lines] = _common_and_own((values - own)[lines], deviations[lines])
+    own = np.einsum("dqg,dg->dq", functions[:, : values.shape[1]], start.masses)
+    doubt = np.full(deviations.shape, UNKNOWN)
+    apart, doubt[lines], deviations[lines] = _common_and_own((values - own)[lines], deviations[lines])
     values[lines] = own[lines] + apart
     moments, noise = first_moments(columns, low)
+    doubt = np.hstack([doubt, noise])
     trust = 1.0 if noisy.measurement.multiplier is None else _LOOSE_FIRST
-    functions = np.concatenate([functions, first_functions(columns)], axis=1)
     values, deviations = np.hstack([values, moments]), np.hstack([deviations, trust * noise])
     if spikes:
-        cells, held, closely = spike_functions(columns, spikes)
-        functions = np.concatenate([functions, cells], axis=1)
-        values, deviations = np.hstack([values, held]), np.hstack([deviations, _LOOSE * closely])
+        _, held, closely = spike_functions(columns, spikes)
+        values, deviations = np.hstack([values, held]), np.hstack([deviations, LOOSE * closely])
+        doubt = np.hstack([doubt, closely])
     shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
-    return tilt(start, functions, values, deviations).with_shares(shares)
+    return tilt(start, functions, values, deviations).with_shares(shares), doubt
+
+
+def known_functions(columns: Marginals, noisy: NoisyMoments, spikes: Sequence[Spike]) -> Array:
+    """Return what is measured of each column before tables, on its cells: cosines of its ranks, T_1 and T_2, and spikes."""
+    found = [_rank_functions(columns, noisy), first_functions(columns)]
+    return np.concatenate([*found, spike_functions(columns, spikes)[0]] if spikes else found, axis=1)
+
+
+def _rank_functions(columns: Marginals, noisy: NoisyMoments) -> Array:
+    """Return the cosines of ranks, or those of the soft counts, on the cells of each line."""
+    transformation, family = noisy.measurement.transformation, noisy.measurement.family
+    if transformation is None or not isinstance(family, RankHistogram):
+        raise ValueError("ranks are measured through a view")
+    indicators = columns.groups.indicators
+    ranks = _seen_ranks(columns, transformation, [c for c in range(columns.count) if c not in indicators])
+    if family.cells is None:
+        degree = max(feature.degree for feature in noisy.features if feature.terms[0][0][0] not in indicators)
+        return np.asarray(np.cos(np.pi * ranks[:, None, :] * np.arange(1, degree + 1)[:, None]))
+    cosines = _cosines(family.cells, measured=family.cosines)
+    return np.stack([cosines @ count_values(2.0 * line - 1.0, family.cells) for line in ranks])
 
 
 def _cosines(counts: int, *, measured: bool) -> Array:
@@ -128,8 +146,10 @@ def rank_noise(noisy: NoisyMoments | None) -> float:
     return float(np.min(noisy.deviations[[feature.degree == 1 for feature in noisy.features]]))
 
 
-def _common_and_own(values: Array, deviations: Array) -> tuple[Array, Array]:
+def _common_and_own(values: Array, deviations: Array) -> tuple[Array, Array, Array]:
     """Shrink the mean over columns of each degree towards 0, and what columns have of their own towards that mean.
+
+    Also return how uncertain both are left, and within what they are to be matched.
 
     With c the mean over d columns, s the noise and t^2 = variance between columns minus s^2,
 
@@ -140,8 +160,9 @@ def _common_and_own(values: Array, deviations: Array) -> tuple[Array, Array]:
     own = np.maximum(values.var(axis=0) - noise, 1e-6)
     worth = own / (own + noise)
     shrunk = common**3 / (common**2 + noise / len(values)) + worth * (values - common)
-    within = np.minimum(_LOOSE**2 * noise, _MOST_LOOSE**2)
-    return shrunk, np.broadcast_to(np.sqrt(worth * noise + within), values.shape)
+    within = np.minimum(LOOSE**2 * noise, _MOST_LOOSE**2)
+    left = np.broadcast_to(worth * noise, values.shape)
+    return shrunk, np.sqrt(left), np.sqrt(left + within)
 
 
 def _released(columns: Marginals, noisy: NoisyMoments) -> tuple[Array, Array]:
