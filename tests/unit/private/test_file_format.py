@@ -2,6 +2,7 @@
 
 import pickle
 import zipfile
+from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -154,7 +155,25 @@ LINKS = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/re
 KIND = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
 
+# A day and a span of time, as cells are written that have the first and the second of these formats.
+STYLES = (
+    '<styleSheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><numFmts count="2">'
+    '<numFmt numFmtId="164" formatCode="yyyy-mm-dd"/><numFmt numFmtId="165" formatCode="[h]:mm:ss"/></numFmts>'
+    '<cellXfs count="3"><xf numFmtId="0"/><xf numFmtId="164"/><xf numFmtId="165"/></cellXfs></styleSheet>'
+)
+
+
+@dataclass
+class Styled:
+    """A number in one of the formats."""
+
+    number: float
+    style: int
+
+
 def cell(value):
+    if isinstance(value, Styled):
+        return f'<c s="{value.style}"><v>{value.number}</v></c>'
     if isinstance(value, bool):
         return f'<c t="b"><v>{int(value)}</v></c>'
     if isinstance(value, (int, float)):
@@ -176,7 +195,9 @@ def write_excel(path, **sheets):
                 f'<Relationship Id="r{i}" Type="{KIND}/worksheet" Target="s{i}.xml"/>'
                 for i in range(1, len(sheets) + 1)
             )
+            + f'<Relationship Id="styles" Type="{KIND}/styles" Target="styles.xml"/>'
         ),
+        "xl/styles.xml": STYLES,
     }
     for i, rows in enumerate(sheets.values(), 1):
         body = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
@@ -210,6 +231,25 @@ def test_an_excel_cell_changes_its_own_row_only(tmp_path):
         changed = [*rows[:7], (odd, "Köln"), *rows[8:]]
         after = rows_of(write_excel(tmp_path / f"{number}.xlsx", s=[("größe", "ort"), *changed]))
         assert [*after[:7], *after[8:]] == [*before[:7], *before[8:]]
+
+
+@pytest.mark.parametrize("odd", [Styled(-1e300, 1), Styled(1e300, 2), Styled(-1e300, 2)])
+@pytest.mark.parametrize("place", [0, 7, 19])
+def test_a_day_or_span_beyond_all_is_missing_with_its_row(tmp_path, odd, place):
+    """The reader panics or fails at such a cell, which must not be a reason to refuse the sheet, nor change its rows."""
+    pytest.importorskip("python_calamine")
+    rows = [(float(i), "Ulm") for i in range(20)]
+    before = rows_of(write_excel(tmp_path / "a.xlsx", s=[("größe", "ort"), *rows]))
+    rows[place] = (odd, "Köln")
+    after = rows_of(write_excel(tmp_path / "b.xlsx", s=[("größe", "ort"), *rows]))
+    assert [*after[:place], *after[place + 1 :]] == [*before[:place], *before[place + 1 :]]
+    assert after[place] == {"größe": None, "ort": None}
+
+
+def test_a_sheet_whose_names_cannot_be_read_is_refused(tmp_path):
+    pytest.importorskip("python_calamine")
+    with pytest.raises(ss.DataError, match="has none of them"):
+        rows_of(write_excel(tmp_path / "a.xlsx", s=[(Styled(-1e300, 1), "ort"), (170, "Ulm")]))
 
 
 def test_an_empty_row_of_a_sheet_is_a_row(tmp_path):

@@ -2,12 +2,14 @@
 
 A row without anything in it is a row of missing cells, as in other files: whether somebody's cells are empty must not
 change the number of rows. After the last cell of a sheet nobody can tell how many such rows there are, so none counts there.
-A sheet is held in memory as a whole.
+A number that is written as a day or a span of time and is far beyond both cannot be converted: all cells of its row are
+missing. A sheet is held in memory as a whole.
 """
 
 from __future__ import annotations
 
 import importlib
+import math
 from typing import TYPE_CHECKING, Any
 
 from smoothsynth.errors import DataError
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from smoothsynth.schema import Column
 
     Rows = list[list[Any]]
+
+
+# All else that is raised has gone wrong in a foreign library; a panic of Rust is no Exception.
+_STOPPED = (KeyboardInterrupt, SystemExit)
 
 
 def open_file(path: Path, columns: Mapping[str, Column], sheet: str | None) -> ArrowSource:
@@ -67,8 +73,10 @@ def _sheet(path: Path, sheet: str | None) -> Rows:
         with calamine.CalamineWorkbook.from_path(path) as book:
             known = list(book.sheet_names)
             if sheet is None or sheet in known:
-                found = book.get_sheet_by_name(known[0] if sheet is None else sheet).to_python(skip_empty_area=False)
-    except Exception:
+                found = _rows(book.get_sheet_by_name(known[0] if sheet is None else sheet))
+    except _STOPPED:
+        raise
+    except BaseException:
         known = None
     if known is None:
         raise DataError(f"{path} must be a whole Excel or OpenDocument file, and cannot be read as one. Save it again.")
@@ -76,6 +84,24 @@ def _sheet(path: Path, sheet: str | None) -> Rows:
         raise DataError(
             f"{path} must have the sheet {sheet!r:.80} and has not. Name one of its sheets in [file] of the schema."
         )
+    return found
+
+
+def _rows(sheet: Any) -> Rows:
+    """Return all rows of a sheet; of one with a cell that cannot be converted, all cells are missing."""
+    if sheet.end is None:
+        return []
+    (last, width), cells, found = sheet.end, sheet.iter_rows(), []
+    for _ in range(last + 1):
+        try:
+            found.append(next(cells))
+        except StopIteration:
+            break
+        except (*_STOPPED, MemoryError):
+            raise
+        except BaseException:
+            # No empty cells: such a row counts at the end of a sheet too.
+            found.append([math.nan] * (width + 1))
     return found
 
 
