@@ -262,6 +262,15 @@ def test_no_error_of_a_table_shows_a_row(name, schema_file, schema, tmp_path, ca
     assert sentinels_in(*chain(caught.value), repr(pickle.loads(pickle.dumps(caught.value)))) == []
 
 
+class Panic(BaseException):
+    """As a panic of Rust comes to Python, from polars for example: it is no Exception."""
+
+
+class Panicking:
+    def __arrow_c_stream__(self, requested_schema=None):
+        raise Panic(TEXT)
+
+
 FRAMES = {
     "pandas bytes": lambda: pd.DataFrame(BYTES).astype(pd.ArrowDtype(pa.binary())),
     "pandas complex": lambda: pd.DataFrame(COMPLEX),
@@ -269,6 +278,7 @@ FRAMES = {
     "pandas names": lambda: pd.DataFrame({TEXT: [1.0], OUTSIDE: [2.0]}),
     "polars bytes": lambda: pl.DataFrame(BYTES),
     "polars query": lambda: pl.LazyFrame(TEXTS).with_columns(pl.all().cast(pl.Float64, strict=True)),
+    "a panic": Panicking,
     "arrow lists": lambda: pa.table(LISTS),
     "a list of rows": lambda: [{"age": OUTSIDE, "income": TEXT}],
     "a text": TEXT.lower,

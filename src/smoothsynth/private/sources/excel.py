@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsynth.errors import DataError
 from smoothsynth.private.sources.cells import check_names
 from smoothsynth.private.sources.csv import missing_words
+from smoothsynth.private.sources.foreign import STOPPED
 from smoothsynth.private.sources.frames import ArrowSource
 from smoothsynth.schema.cells import arrow_of
 
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     from smoothsynth.schema import Column
 
     Rows = list[list[Any]]
-
-
-# All else that is raised has gone wrong in a foreign library; a panic of Rust is no Exception.
-_STOPPED = (KeyboardInterrupt, SystemExit)
 
 
 def open_file(path: Path, columns: Mapping[str, Column], sheet: str | None) -> ArrowSource:
@@ -74,7 +71,7 @@ def _sheet(path: Path, sheet: str | None) -> Rows:
             known = list(book.sheet_names)
             if sheet is None or sheet in known:
                 found = _rows(book.get_sheet_by_name(known[0] if sheet is None else sheet))
-    except _STOPPED:
+    except STOPPED:
         raise
     except BaseException:
         known = None
@@ -97,7 +94,7 @@ def _rows(sheet: Any) -> Rows:
             found.append(next(cells))
         except StopIteration:
             break
-        except (*_STOPPED, MemoryError):
+        except (*STOPPED, MemoryError):
             raise
         except BaseException:
             # No empty cells: such a row counts at the end of a sheet too.

@@ -21,6 +21,7 @@ import numpy as np
 
 from smoothsynth.errors import DataError
 from smoothsynth.private.sources.cells import check_names, check_types, kind_of, readable, wrong_type
+from smoothsynth.private.sources.foreign import attempt
 from smoothsynth.private.sources.validation import safe_batches
 from smoothsynth.schema.cells import arrow_of
 
@@ -61,8 +62,8 @@ def from_polars(query: Any, columns: Mapping[str, Column]) -> Source:
     """Return the source of rows for a polars query that has just these columns."""
     import polars
 
-    empty = _attempt_query(lambda: query.head(0).collect().to_arrow())
-    rows = _attempt_query(lambda: int(query.select(polars.len()).collect().item()))
+    empty = attempt(lambda: query.head(0).collect().to_arrow())
+    rows = attempt(lambda: int(query.select(polars.len()).collect().item()))
     if empty is None or rows is None:
         raise not_computable()
     check_types(columns, empty.schema.types, where="the table")
@@ -95,8 +96,8 @@ def from_duckdb(relation: Any, columns: Mapping[str, Column]) -> Source:
     def ask(batch_rows: int) -> Iterator[pa.RecordBatch]:
         return iter(getattr(relation.project(quoted), reader)(batch_rows))
 
-    found = _attempt_query(lambda: getattr(relation.project(quoted).limit(0), reader)(1).schema)
-    rows = _attempt_query(lambda: int(relation.aggregate("count(*)").fetchall()[0][0]))
+    found = attempt(lambda: getattr(relation.project(quoted).limit(0), reader)(1).schema)
+    rows = attempt(lambda: int(relation.aggregate("count(*)").fetchall()[0][0]))
     if found is None or rows is None:
         raise DataError(refusal)
     check_types(columns, found.types, where="the table")
@@ -155,7 +156,7 @@ def _kept(batches: Iterator[pa.RecordBatch], memory: int, words: str) -> list[pa
 def _checked(data: Any, columns: Mapping[str, Column]) -> Any:
     import pyarrow as pa
 
-    reader = _attempt_query(lambda: pa.RecordBatchReader.from_stream(data))
+    reader = attempt(lambda: pa.RecordBatchReader.from_stream(data))
     if reader is None:
         raise DataError("The Arrow stream must be readable and is not. Pass an Arrow table instead.")
     check_names(tuple(columns), reader.schema.names, where=_WHERE_QUERY)
@@ -166,23 +167,15 @@ def _checked(data: Any, columns: Mapping[str, Column]) -> Any:
 def _each(start: Callable[[], Iterator[pa.RecordBatch]], refusal: str) -> Iterator[pa.RecordBatch]:
     """Go through batches; an error on the way becomes ours."""
     end = object()
-    batches = _attempt_query(start)
+    batches = attempt(start)
     while batches is not None:
-        batch = _attempt_query(lambda: next(batches, end))
+        batch = attempt(lambda: next(batches, end))
         if batch is end:
             return
         if batch is None:
             break
         yield batch
     raise DataError(refusal)
-
-
-def _attempt_query(action: Callable[[], Any]) -> Any:
-    """Return the result, or None if it fails: foreign errors may quote values, so they are not chained."""
-    try:
-        return action()
-    except Exception:
-        return None
 
 
 _WHERE = "The table"
@@ -219,7 +212,7 @@ def column_kinds(data: Any) -> list[tuple[str, str]]:
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(data, pandas.DataFrame):
         return [(str(label), _kind_of_label(data, label)) for label in dict.fromkeys(data.columns)]
-    schema = _attempt(lambda: _arrow_schema(data))
+    schema = attempt(lambda: _arrow_schema(data))
     if schema is None:
         raise DataError(f"The data must be {ACCEPTED}; it is a {type(data).__name__}.")
     return [(field.name, kind_of(field.type)) for field in schema]
@@ -231,7 +224,7 @@ def _kind_of_label(frame: Any, label: Any) -> str:
         return "cells under a name that is no text"
     if list(frame.columns).count(label) > 1:
         return "cells under a name that several columns have"
-    array = _attempt(partial(_typed_array, frame[label].iloc[:0]))
+    array = attempt(partial(_typed_array, frame[label].iloc[:0]))
     return "other" if array is None else kind_of(array.type)
 
 
@@ -306,7 +299,7 @@ def open_pandas(frame: Any, columns: Mapping[str, Column]) -> Source:
     check_names(tuple(columns), [label for label in frame.columns if isinstance(label, str)], where=_WHERE)
     for name, column in columns.items():
         empty = frame[name].iloc[:0]
-        array = _attempt(partial(_typed_array, empty))
+        array = attempt(partial(_typed_array, empty))
         if array is None or not readable(array.type, column):
             # A category prints its values: a dtype is shown by its name only.
             raise wrong_type(name, str(empty.dtype.name), column, where="the table")
@@ -315,7 +308,7 @@ def open_pandas(frame: Any, columns: Mapping[str, Column]) -> Source:
 
 def _readable_array(column: Any, facts: Column) -> pa.Array:
     """Return cells as an array of their type, or cell by cell: text that Arrow refuses, a Dask partition of another type."""
-    array = _attempt(partial(_typed_array, column, facts))
+    array = attempt(partial(_typed_array, column, facts))
     return arrow_of(column.tolist(), facts) if array is None or not readable(array.type, facts) else array
 
 
@@ -344,14 +337,14 @@ def _coded_array(category: Any, facts: Column | None) -> pa.Array:
 
 
 def _from_polars(frame: Any, columns: Mapping[str, Column]) -> Source:
-    found = _attempt(lambda: frame.collect_schema().names())
+    found = attempt(lambda: frame.collect_schema().names())
     if found is None:
         raise DataError("The polars query must have a valid schema and has none. Collect it to see why.")
     check_names(tuple(columns), found, where=_WHERE)
     chosen = frame.lazy().select(list(columns))
     if hasattr(frame, "collect_batches"):
         return from_polars(chosen, columns)
-    table = _attempt(lambda: chosen.collect().to_arrow())
+    table = attempt(lambda: chosen.collect().to_arrow())
     if table is None:
         raise not_computable()
     return _from_arrow(table, columns)
@@ -362,11 +355,3 @@ def _from_arrow(table: pa.Table, columns: Mapping[str, Column]) -> Source:
     chosen = table.select(list(columns))
     check_types(columns, chosen.schema.types, where="the table")
     return ArrowSource(chosen)
-
-
-def _attempt(action: Any) -> Any:
-    """Return the result, or None if it fails: foreign errors may quote values, so they are not chained."""
-    try:
-        return action()
-    except Exception:
-        return None
