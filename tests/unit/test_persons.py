@@ -219,3 +219,27 @@ def test_every_family_is_measured_of_persons_and_verified(epsilon, delta, tmp_pa
     made.write(tmp_path / "out")
     found = ss.verify(tmp_path / "out")
     assert found.passed, str(found)
+
+
+class Ending:
+    """An Arrow stream whose rows end early from the second pass on, as where a thread of a query has failed."""
+
+    def __init__(self, table):
+        self._table, self._passes = table, 0
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        self._passes += 1
+        # The first two passes look at the schema and count the rows.
+        return (self._table if self._passes <= 2 else self._table.slice(0, 50)).__arrow_c_stream__(requested_schema)
+
+
+def test_rows_that_end_early_lose_nobody_without_a_word(visits):
+    with pytest.raises(DataError, match="must give the same Arrow stream"):
+        open_table(Ending(visits), SCHEMA)
+
+
+def test_a_query_without_rows_has_no_persons(visits):
+    polars = pytest.importorskip("polars")
+    empty = polars.from_arrow(visits).lazy().filter(polars.col("x") < -1e9)
+    with pytest.raises(DataError, match="has no persons"):
+        open_table(empty, SCHEMA)

@@ -137,7 +137,11 @@ def kept_query(source: Source, *, memory: int) -> Source:
     if not isinstance(source, QuerySource):
         return source
     words = "The rows of a query about persons are kept in memory, and these take"
-    return ArrowSource(pa.Table.from_batches(_kept(source.batches(_KEPT_ROWS), memory, words)))
+    kept = _kept(source.batches(_KEPT_ROWS), memory, words)
+    if sum(batch.num_rows for batch in kept) != source.rows:
+        # Where one cell makes a thread of polars panic, rows just end: those of all others would be lost without a word.
+        raise DataError(source.refusal)
+    return ArrowSource(pa.Table.from_batches(kept)) if kept else source
 
 
 def _kept(batches: Iterator[pa.RecordBatch], memory: int, words: str) -> list[pa.RecordBatch]:
