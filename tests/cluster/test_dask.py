@@ -25,6 +25,7 @@ from smoothsynth.queries.bases import term_feature, total_degree
 
 dataframe = pytest.importorskip("dask.dataframe")
 delayed = pytest.importorskip("dask").delayed
+config = pytest.importorskip("dask").config
 
 HOSTILE = "SENTINELTEXT"
 SCHEMA = ss.Schema({"age": ss.Number(0, 120), "dose": ss.Number(-4, 4)})
@@ -164,6 +165,22 @@ def test_what_dask_says_of_a_row_is_not_repeated(rows, dask_client, caplog, tmp_
         assert caught.value.__context__ is None
     assert HOSTILE not in "".join(record.getMessage() for record in caplog.records)
     assert not LedgerFile(ledger).charges
+
+
+class Panic(BaseException):
+    """As a panic of Rust comes to Python: it is no Exception."""
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+def test_what_a_panic_says_of_a_row_is_not_repeated(rows, scheduler):
+    def fail(part):
+        raise Panic(f"{HOSTILE} {part.iloc[0, 0]}")
+
+    frame = dataframe.from_pandas(rows, npartitions=3)
+    with config.set(scheduler=scheduler), pytest.raises(DataError, match="may quote rows") as caught:
+        open_table(frame.map_partitions(fail, meta=frame._meta), SCHEMA)
+    assert HOSTILE not in str(caught.value)
+    assert caught.value.__context__ is None
 
 
 def test_wrong_frames_are_refused(rows, dask_client):

@@ -23,6 +23,7 @@ from smoothsynth.private.engines.local import LocalEngine
 from smoothsynth.private.engines.partial import BATCH_ROWS, Partial, Work, cut, not_readable, sealed, total
 from smoothsynth.private.persons import TAKEN, count_persons, take
 from smoothsynth.private.sources.files import is_part
+from smoothsynth.private.sources.foreign import STOPPED
 from smoothsynth.private.sources.frames import PandasSource, open_pandas
 from smoothsynth.queries.measurement import MOST_AVERAGED
 from smoothsynth.schema import Integer
@@ -232,9 +233,9 @@ def _attempt(action: Callable[[], T], *, reading: str = "", connecting: bool = F
     logger.setLevel(logging.CRITICAL + 1)
     try:
         return action()
-    except SmoothsynthError:
+    except (SmoothsynthError, *STOPPED):
         raise
-    except Exception as error:
+    except BaseException as error:
         gone = connecting or (client is not None and client.status != "running")
         text = "TimeoutError" if gone else type(error).__name__
     finally:
