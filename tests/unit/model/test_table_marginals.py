@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.accuracy.ablation import seeded
 
 import smoothsynth as ss
-from benchmarks.accuracy.ablation import seeded
 from smoothsynth.model import model
 from smoothsynth.model.table_marginals import _moved
 
