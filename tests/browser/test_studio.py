@@ -364,3 +364,16 @@ def test_a_file_from_elsewhere(browser, studio, messy_text, tmp_path):
         page.wait_for_selector(".column")
         assert page.locator(".column").count() == 15
     assert [path.name for path in studio.walk.uploads.iterdir()] == ["1.csv"]
+
+
+def test_a_file_that_opens_wrongly_is_opened_again_as_it_is_written(browser, studio, place):
+    (place / "places.csv").write_text("city, country, zip;visits;notes, free, long\nRome, IT, 1;3;a\nOslo, NO, 2;4;b\n")
+    with shown(browser, studio) as page:
+        page.select_option("#file", "places.csv")
+        page.click("#written summary")
+        page.select_option("#delimiter", ";")
+        page.click("#open button")
+        page.wait_for_selector(".column >> nth=2")
+        assert page.locator(".column .name").all_inner_texts() == ["city, country, zip", "visits", "notes, free, long"]
+        page.select_option("#file", "messy.csv")
+        assert page.input_value("#delimiter") == ""

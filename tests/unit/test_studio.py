@@ -193,6 +193,27 @@ def test_every_answer_is_for_this_page_alone(client):
     assert "onclick" not in page
 
 
+def test_a_wrong_guess_of_how_a_file_is_written_can_be_put_right(client, place):
+    """More commas than semicolons in the names: the guess is a comma."""
+    (place / "places.csv").write_text("city, country, zip;visits;notes, free, long\nRome, IT, 1;3;a\nOslo, NO, 2;4;b\n")
+    found = client.work("open", {"name": "places.csv"})
+    assert ";" not in found.get("result", {}).get("form", {}).get("file", {}).values()
+    form = client.work("open", {"name": "places.csv", "file": {"delimiter": ";"}})["result"]["form"]
+    assert form["file"] == {"delimiter": ";"}
+    assert [column["name"] for column in form["columns"]] == ["city, country, zip", "visits", "notes, free, long"]
+
+
+@pytest.mark.parametrize("said", [{"delimiter": "abc"}, {"encoding": "utf-16"}, {"quote": "'"}])
+def test_a_file_written_in_no_way_is_refused_in_words(client, said):
+    found = client.work("open", {"name": "people.csv", "file": said})
+    assert "[file]" in found["error"]
+
+
+def test_how_a_file_is_written_must_be_texts(client):
+    for said in ([], {"delimiter": 3}, "comma"):
+        assert client.post("open", {"name": "people.csv", "file": said})[0] == 400
+
+
 def test_paths_lead_nowhere_else(client, place):
     (place.parent / "secret.csv").write_text(f"a\n{SENTINEL}\n")
     names = ("../secret.csv", "..%2fsecret.csv", str(place.parent / "secret.csv"), "people.csv/../../secret.csv", "")

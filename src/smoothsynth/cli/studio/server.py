@@ -170,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._upload()
             return
         acts: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "api/open": lambda asked: walk.open(str(asked.get("name"))),
+            "api/open": lambda asked: walk.open(str(asked.get("name")), _texts(asked.get("file", {}))),
             "api/check": lambda asked: walk.check(_part(asked, "form", dict)),
             "api/plan": lambda asked: walk.plan(_budgeted(asked)),
             "api/review": lambda asked: walk.review(_budgeted(asked)),
@@ -269,6 +269,12 @@ def _part(asked: dict[str, Any], name: str, kind: type) -> Any:
     if type(asked.get(name)) is not kind:
         raise _RefusalError(HTTPStatus.BAD_REQUEST, f"The field {name} is missing, or of another kind.")
     return asked[name]
+
+
+def _texts(found: Any) -> dict[str, str]:
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise _RefusalError(HTTPStatus.BAD_REQUEST, "How a file is written must be texts by name.")
+    return found
 
 
 def _budgeted(asked: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from smoothsynth.cli.studio.picture import forecast_with_picture
 from smoothsynth.cli.studio.scripts import Choices, command_line, python_script
 from smoothsynth.errors import DataError, ReleaseError, SmoothsynthError
 from smoothsynth.private.sources.files import SUFFIXES
+from smoothsynth.schema.file import USUAL, read_file_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -194,22 +195,24 @@ class Walk:
             count = self.arrivals
         return f"{Path(name).name[-80:]} (upload {count})", self.uploads / f"{count}{max(ends, key=len)}"
 
-    def open(self, name: str) -> dict[str, Any]:
-        """Draft the schema of a table that is on the list."""
+    def open(self, name: str, said: Mapping[str, str]) -> dict[str, Any]:
+        """Draft the schema of a table that is on the list; `said` is how its file is written, where that is not guessed."""
         path = self._files().get(name)
         if path is None:
             raise DataError("There is no such table on the list. Choose one of the list.")
-        return self.jobs.start("open", lambda told: self._opened(name, path, told))
+        return self.jobs.start("open", lambda told: self._opened(name, path, said, told))
 
-    def _opened(self, name: str, path: Path, told: Progress) -> dict[str, Any]:
+    def _opened(self, name: str, path: Path, said: Mapping[str, str], told: Progress) -> dict[str, Any]:
         from smoothsynth.private.owner import drafted
         from smoothsynth.private.table import guess_format
 
         told("looking at cells", 0, None)
-        stamp, written = _stamp(path), guess_format(str(path))
+        stamp = _stamp(path)
+        guessed = USUAL if set(said) >= {"delimiter", "encoding"} else guess_format(str(path))
+        written = read_file_format({**guessed.facts(), **said})
         columns = drafted(str(path), written=written)
-        said = [{"name": one.name, "holds": one.kind, "findings": proposals(one.found)} for one in columns]
-        shown = {"name": name, "columns": said}
+        held = [{"name": one.name, "holds": one.kind, "findings": proposals(one.found)} for one in columns]
+        shown = {"name": name, "columns": held}
         self.tables += 1
         self.table, self.summary = OpenTable(self.tables, name, path, stamp, shown), None
         self.form = {**first_form(columns, written), "table": self.tables}

@@ -102,8 +102,15 @@ function listFiles(names, chosen) {
   if (!names.length) by("file").append(element("option", { value: "" }, "no table in this folder"));
 }
 
+// What the owner says of how the file is written; the rest is guessed.
+const WRITTEN = ["delimiter", "encoding", "sheet"];
+
+function saidOfFile() {
+  return Object.fromEntries(WRITTEN.map((key) => [key, by(key).value.trim()]).filter(([, value]) => value));
+}
+
 async function openTable() {
-  const { table, form: drafted } = await work("open", { name: by("file").value });
+  const { table, form: drafted } = await work("open", { name: by("file").value, file: saidOfFile() });
   showTable(table, drafted);
   tell(`Opened ${table.name}: ${table.columns.length} columns.`);
   by("schema").scrollIntoView();
@@ -351,6 +358,7 @@ function written() {
 
 async function start() {
   submitted("open", "table-error", openTable);
+  listen("file", "change", () => WRITTEN.forEach((key) => (by(key).value = "")));
   submitted("columns-form", "schema-error", check);
   submitted("release-form", "release-error", review);
   listen("budget-form", "submit", (event) => event.preventDefault());
