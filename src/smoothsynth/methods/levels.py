@@ -3,7 +3,7 @@
 Tiers at the same distance from the levels are counted together, those of all columns. With m nodes in a round its share goes
 with sqrt(m): under noise s(m) of a count the error of a tier in all is about m s(m). The finest round is left out, and then
 the next, as long as too few nodes of a round would be told from noise, were their counts to follow Zipf's law, n / (k log m)
-for the k-th. From public facts alone.
+for the k-th: if the first stands out by 12 deviations, the fourth does by 3. From public facts alone.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # 1.1 times the noise in its nodes that they have alone. A pure budget is shared in epsilons, not in their squares: half that,
 # but in a table of one column, where nothing else matters, the nodes have little noise anyway.
 FIRST, FURTHER, MOST, PURE, ALONE = 0.15, 0.05, 0.3, 0.5, 0.5
-# So many nodes of a round must stand out by so many deviations of noise.
-FEWEST_CLEAR, DEVIATIONS = 4.0, 3.0
+# By so many deviations of noise the largest node of a round must stand out.
+DEVIATIONS = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class LevelRound:
         """How many nodes are counted."""
         return sum(h.nodes for h in self.histograms)
 
-    def clear(self, unit: float, power: float) -> float:
-        """Return how many nodes of one column would stand out from noise; `unit` is that of one histogram by itself."""
+    def clear(self, unit: float, power: float) -> bool:
+        """Whether nodes of each column would stand out from noise; `unit` is that of one histogram by itself."""
         noise = unit * (len(self.histograms) / self.share) ** power
-        return 1.0 / (DEVIATIONS * noise * math.log(max(h.nodes for h in self.histograms)))
+        return DEVIATIONS * noise * math.log(max(h.nodes for h in self.histograms)) <= 1.0
 
     def measurement(self, shape: Shape, cost: float, *, pure: bool, rows_per_person: int) -> Measurement:
         """Return the measurement at this cost: a multiplier, or an epsilon if `pure`."""
@@ -69,7 +69,7 @@ def plan_levels(shape: Shape, unit: float, *, power: float) -> list[LevelRound]:
     while tiers:
         roots = [math.sqrt(sum(h.nodes for h in tier)) for tier in tiers]
         rounds = [LevelRound(tier, given * root / math.fsum(roots)) for tier, root in zip(tiers, roots, strict=True)]
-        if min(one.clear(unit, power) for one in rounds) >= FEWEST_CLEAR:
+        if all(one.clear(unit, power) for one in rounds):
             return rounds
         # The coarser ones have more rows in their largest nodes, and get what this one had.
         del tiers[-1]

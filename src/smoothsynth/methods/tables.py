@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
 # The share of a pure budget that tables have (FOCUSES has that under epsilon and delta), and the part that chooses them.
 SHARE, CHOOSING = 0.36, 0.15
-# Numbers have at least and at most so many hat functions; and tables are measured if noise leaves them so many cells.
-FEWEST_HATS, MOST_HATS = 4, {2: 32, 3: 16}
-FEWEST_CELLS = {2: 16, 3: 50}
+# Tables are measured if noise leaves them so many cells, and numbers have at most so many hat functions.
+FEWEST_CELLS, MOST_HATS = {2: 16, 3: 50}, {2: 32, 3: 16}
 NOISE = {2: 0.07, 3: 0.125}
 # As many tables of two and of three columns as there are columns, but not fewer than these where there are so many.
 FEWEST = {2: 6, 3: 4}
@@ -113,24 +112,26 @@ def plan_tables(shape: Shape, unit: float, *, power: float, wanted: Wanted, shar
     candidates = {order: _candidates(shape, order, wanted) for order in (2, 3)}
     for counts in _counts(shape, candidates, wanted):
         noise = unit * (sum(counts.values()) / (share * (1.0 - CHOOSING))) ** power
-        hats = {order: hats_for(noise, order) for order in counts}
-        if all(found is not None for found in hats.values()) or wanted.count or wanted.workload:
+        cells = {order: _cells_left(noise, order) for order in counts}
+        if all(cells[order] >= FEWEST_CELLS[order] for order in counts) or wanted.count or wanted.workload:
             made = [
                 part
                 for order, count in counts.items()
-                for part in _rounds(shape, order, count, hats[order] or FEWEST_HATS, candidates[order], noise)
+                for part in _rounds(shape, order, count, _hats_for(cells[order], order), candidates[order], noise)
             ]
             if made:
                 return made
     return []
 
 
-def hats_for(noise: float, order: int) -> int | None:
-    """Return how many hat functions numbers have in tables with this noise of a cell; None if it is too much."""
-    cells = NOISE[order] / (math.sqrt(2.0 / math.pi) * noise)
-    if cells < FEWEST_CELLS[order]:
-        return None
-    return max(FEWEST_HATS, min(MOST_HATS[order], round(cells ** (1.0 / order))))
+def _cells_left(noise: float, order: int) -> float:
+    """Return how many cells a table with this noise of a cell may have."""
+    return NOISE[order] / (math.sqrt(2.0 / math.pi) * noise)
+
+
+def _hats_for(cells: float, order: int) -> int:
+    """Return how many hat functions numbers have in tables of so many cells, or of the fewest there can be."""
+    return min(MOST_HATS[order], round(max(cells, FEWEST_CELLS[order]) ** (1.0 / order)))
 
 
 def _counts(shape: Shape, candidates: dict[int, Sets], wanted: Wanted) -> Iterator[dict[int, int]]:

@@ -40,9 +40,8 @@ FIRST_SWAPPED, GROWTH = 16_000, 4
 FEWEST_SWEEPS, SWEEPS, WORK = 8, 100, 10**8
 # So many rows are made at once at most, and so many of their coordinates: several copies of them are the memory of a release.
 MOST_TOGETHER, MOST_COORDINATES = 256_000, 10**7
-# Tables of three columns that are looked at, as sums of their cells over all rows: about so many operations.
-_MOST_LOOKED_AT = 4e8
-_CORNERS = 8
+# Tables of three columns that are looked at, times the rows that are counted in each.
+_MOST_LOOKED_AT = 5e7
 
 
 def table_transformation(columns: Marginals, family: SoftTables) -> Transformation:
@@ -110,7 +109,7 @@ def offered(measurement: Measurement, known: Sequence[NoisyMoments], rows: int) 
     if family.order > 2:
         grown = [table for table in left if done.intersection(itertools.combinations(table, 2))]
         left = grown if len(grown) >= choice.count else left
-        most = max(choice.count, int(_MOST_LOOKED_AT / (_CORNERS * rows)))
+        most = max(choice.count, int(_MOST_LOOKED_AT / rows))
         left = sorted(left, key=lambda table: -_overlap(table, done))[:most]
     return replace(measurement, features=features.only(sorted(left)), weights=())
 

@@ -22,8 +22,6 @@ NOT_PRIVATE = "not private as printed"
 EPSILON = 1.0
 DELTA = 1e-10
 CANDIDATES = 10_000
-QUERIES = 10_000
-ROUNDS = 20
 SIGMAS = (2, 4, 6, 8, 10)
 C_TILDE = 0.5
 
