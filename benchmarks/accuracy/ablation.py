@@ -121,8 +121,7 @@ def parts() -> dict[str, list[Patch]]:
         "few atoms": [(synthesis, "_MOST_ATOMS", 10**6)],
         "all values clear": [(spikes, "_ALL_CLEAR", 0.0)],
         "least tried": [(swapping, "LEAST_TRIED", 0.0)],
-        "exactly each time": [(swapping, "EXACTLY", 1)],
-        "meeting again": [(swapping, "MEETINGS", 1)],
+        "meeting again": [(swapping, "AGAIN", 0.0)],
         "cosines of counts": [(adaptive_rounds, "MANY_COSINES", 10**6)],
         "hold_first": [(model, "hold_first", same)],
         "hold_shares": [(model, "hold_shares", same)],
@@ -239,8 +238,8 @@ def small() -> dict[str, Callable[[], Case]]:
     tiny, none = {"delta": 1e-10}, {"delta": 0.0}
     untold = {"method": ss.methods.Adaptive(tables=0)}
     numbers = {
-        "skew, tables": ("skew", 4_000, 5, {}),
-        "zeros, tables": ("zeros", 6_000, 4, {}),
+        "skew, tables": ("skew", 10_000, 5, {}),
+        "zeros, tables": ("zeros", 12_000, 4, {}),
         "ring": ("ring", 1_000, 5, tiny),
         "heavy, drowned": ("heavy", 300, 12, tiny),
         "spread, clear": ("spread", 10_000, 4, untold | {"synthetic_rows": 4_000}),
@@ -252,12 +251,15 @@ def small() -> dict[str, Callable[[], Case]]:
     found: dict[str, Callable[[], Case]] = {
         label: lambda label=label, one=one: _kind(*one[:3], label=label, **one[3]) for label, one in numbers.items()
     }
-    frame = screen.people(3_000)
+    frame, many = screen.people(3_000), screen.people(12_000)
+    found["mixed, tables"] = lambda: _mixed("mixed, tables", many, screen.MIXED)
+    found["mixed, tables, pure"] = lambda: _mixed("mixed, tables, pure", many, screen.MIXED, epsilon=2.0, delta=0.0)
+    prior = screen.people(2_000, seed=3)
+    found["mixed, prior"] = lambda: _mixed("mixed, prior", frame[:700], screen.MIXED, prior=prior)
     found["mixed"] = lambda: _mixed("mixed", frame, screen.MIXED)
     found["mixed, pure"] = lambda: _mixed("mixed, pure", frame, screen.MIXED, epsilon=2.0, delta=0.0)
     found["persons"] = lambda: _mixed("persons", frame, screen.MIXED, rows_per_person=3)
-    found["clusters"] = lambda: _fading("clusters")
-    return found
+    return found | {name: lambda name=name: _fading(name) for name in fading.TABLES}
 
 
 def _fading(name: str) -> Case:

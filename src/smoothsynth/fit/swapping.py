@@ -44,12 +44,10 @@ if TYPE_CHECKING:
 STEPS = 3
 # The share of the swaps that gain which is tried: at first and at most, and at least.
 MOST_TRIED, LEAST_TRIED = 0.7, 0.02
-# Rows meet so often in each step, each time this part of those without a partner: the ones that cost most.
-MEETINGS, AGAIN = 5, 0.4
-# It ends when so many sweeps lowered the sum by less than this share of it.
+# In each step rows meet again and again, each time this part of those without a partner: the ones that cost most.
+AGAIN = 0.4
+# It ends when so many sweeps lowered the sum by less than this share; as often tables are computed from exact positions.
 LOOK_BACK, LITTLE = 5, 0.01
-# The tables are computed from exact positions once in so many sweeps.
-EXACTLY = 4
 _NONE: Wholes = np.zeros(0, dtype=np.int64)
 
 
@@ -225,7 +223,7 @@ class Swapping:
         for sweep in range(sweeps):
             for column in self._random.permutation(sorted(self._of)):
                 self._meet(int(column))
-            if sweep % EXACTLY == EXACTLY - 1:
+            if sweep % LOOK_BACK == LOOK_BACK - 1:
                 self._tabulate()
             past.append(self._sum())
             if progress is not None:
@@ -281,7 +279,7 @@ class Swapping:
         found: list[tuple[Wholes, Wholes, Array]] = []
         mending = [(_NONE, _NONE)]
         one, other = self._pairs()
-        for _ in range(MEETINGS):
+        while True:
             gain, broken = meeting.gain(one, other), self._broken(meeting.column, one, other)
             good = (gain < 0.0) & (broken == 0)
             mends = broken < 0
