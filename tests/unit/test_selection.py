@@ -152,7 +152,7 @@ def test_a_release_can_be_read_verified_asked_and_sampled(rings, released, folde
     assert np.mean(np.array(rows["east"]) > -0.2) > 0.8, "the table of the two columns"
     mean = loaded.answer("avg(alone)", confidence=0.9999)
     assert mean.low <= rings["alone"].mean() <= mean.high
-    inside = loaded.answer("avg(exp(-10*(east*east+north*north)))")
+    inside = loaded.answer("avg(exp(-10*(east*east+north*north)))", confidence=0.9999)
     assert inside.low <= np.exp(-6.4) <= inside.high
     assert loaded.to_arrow().equals(released.to_arrow())
 
