@@ -2,7 +2,7 @@
 
 Everything here is computed from public and released numbers, so that anyone who has a release can do it again. What was
 released first is believed where later rounds contradict it beyond noise: it has the mean and the mean square of each column,
-neither bent nor cut.
+neither bent nor cut. So are ranks of single columns, of which rounds after them see means and deviations only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from smoothsynth.model.marginal_moments import (
 )
 from smoothsynth.model.marginals import Marginals, first_functions, flat_marginals, separable, tilt
 from smoothsynth.model.prior import prior_rows
-from smoothsynth.model.rank_histogram import learn_ranks, rank_noise
+from smoothsynth.model.rank_histogram import Known, hold_ranks, learn_ranks, rank_noise
 from smoothsynth.model.row_norms import (
     Stretch,
     choose_scores,
@@ -42,7 +42,7 @@ from smoothsynth.model.row_norms import (
 from smoothsynth.model.sampling import correlated, generator, place, scores
 from smoothsynth.model.scales import hold_square, known_so_far
 from smoothsynth.model.spikes import Spike, find_spikes, hold_spikes
-from smoothsynth.model.table_marginals import Known, hold_table_marginals
+from smoothsynth.model.table_marginals import hold_table_marginals
 from smoothsynth.model.tables import (
     SWEEPS,
     expected_of,
@@ -181,7 +181,10 @@ class Model:
             learned = UPDATES[family](self, noisy)
         if learned.columns is self.columns:
             return learned
-        columns = learned.columns if family is MarginalMoments else hold_first(learned.columns, learned.low)
+        columns = learned.columns
+        if family is not MarginalMoments:
+            columns = columns if learned.known is None else hold_ranks(columns, learned.known)
+            columns = hold_first(columns, learned.low)
         return replace(learned, columns=hold_public(columns, noisy.rows))
 
     def rows(
@@ -300,8 +303,7 @@ def _learn_low(model: Model, noisy: NoisyMoments) -> Model:
 
 
 def _learn_ranks(model: Model, noisy: NoisyMoments) -> Model:
-    columns, doubt = learn_ranks(model.columns, noisy, model.low, model.spikes)
-    known = Known(noisy, model.spikes, doubt) if doubt.size else None
+    columns, known = learn_ranks(model.columns, noisy, model.low, model.spikes)
     return replace(model, columns=columns, ranks=noisy, known=known)
 
 

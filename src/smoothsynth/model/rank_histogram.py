@@ -10,12 +10,14 @@ Either was measured. Where counts were, the noise of a cosine is sqrt(B / 2) tim
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothsynth.model.marginal_moments import UNKNOWN, first_moments, learn_shares, missing_share, where_there
 from smoothsynth.model.marginals import first_functions, tilt
+from smoothsynth.model.scales import WITHIN
 from smoothsynth.model.spikes import spike_functions
 from smoothsynth.queries.bases import LATTICE, HatBasis, cosine_map, count_values
 from smoothsynth.queries.families import RankHistogram
@@ -42,21 +44,37 @@ _LOOSE_FIRST = 9.0
 _CROWDED = 5.0
 # A flat share is kept of every column, for what noise may hide: this part of the noise of the first cosine, at most so much.
 _HIDDEN, _MOST_FLAT = 0.25, 0.03
+# Cosines of ranks that are so many times their noise away from what they were said to be are not there by noise.
+_BEYOND_NOISE = 6.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What was measured of columns before tables, and how uncertain it is left, as (coordinates, functions).
+
+    Of cosines of ranks also what columns had of them when they were learned, and the noise they were measured with.
+    """
+
+    ranks: NoisyMoments
+    spikes: Sequence[Spike]
+    doubt: Array
+    learned: Array
+    noise: Array
 
 
 def learn_ranks(
     columns: Marginals, noisy: NoisyMoments, low: Sequence[NoisyMoments], spikes: Sequence[Spike] = ()
-) -> tuple[Marginals, Array]:
+) -> tuple[Marginals, Known | None]:
     """Tilt columns to noisy cosines or soft counts of their own distribution functions, shrunk by what they are worth.
 
     Means and mean squares released before are held loosely: cosines of ranks tell little of tails and of values far off.
-    Under pure epsilon the means, measured better than ranks, are held within their noise. Beside the columns it returns how
-    uncertain what `known_functions` has is left of each, as (coordinates, functions); nothing if none is a number.
+    Under pure epsilon the means, measured better than ranks, are held within their noise. Beside the columns it returns
+    what is known of them now; nothing if none is a number.
     """
     columns = learn_shares(columns, (*low, noisy))
     lines = [c for c in range(columns.count) if c not in columns.groups.indicators]
     if not lines:
-        return columns, np.zeros((columns.count, 0))
+        return columns, None
     values, deviations = _released(columns, noisy)
     transformation, family = noisy.measurement.transformation, noisy.measurement.family
     if transformation is None or not isinstance(family, RankHistogram):
@@ -69,7 +87,7 @@ def learn_ranks(
         )
         if not family.cosines:
             values, deviations = values @ cosines.T, np.sqrt(deviations**2 @ cosines.T**2)
-    functions = known_functions(columns, noisy, spikes)
+    functions, measured = known_functions(columns, noisy, spikes), deviations.copy()
     start = columns.mixed(min(_MOST_FLAT, _HIDDEN * float(deviations[lines, 0].mean())))
     own = np.einsum("dqg,dg->dq", functions[:, : values.shape[1]], start.masses)
     doubt = np.full(deviations.shape, UNKNOWN)
@@ -84,7 +102,28 @@ def learn_ranks(
         values, deviations = np.hstack([values, held]), np.hstack([deviations, LOOSE * closely])
         doubt = np.hstack([doubt, closely])
     shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
-    return tilt(start, functions, values, deviations).with_shares(shares), doubt
+    found = tilt(start, functions, values, deviations).with_shares(shares)
+    learned = np.einsum("dqg,dg->dq", functions[:, : measured.shape[1]], found.masses)
+    return found, Known(noisy, spikes, doubt, learned, measured)
+
+
+def hold_ranks(columns: Marginals, known: Known) -> Marginals:
+    """Tilt columns back to the ranks that they were learned to have, if they are further from these than noise explains.
+
+    No others, and means and deviations stay. Pairs and lengths of rows move columns by their standardised values alone: if
+    bounds are far beyond the values, a few rows far off are most of a deviation, and all others would be moved for these.
+    """
+    ranks = _rank_functions(columns, known.ranks)
+    off = np.abs(np.einsum("dqg,dg->dq", ranks, columns.masses) - known.learned) > _BEYOND_NOISE * known.noise
+    moved = off.any(axis=1, keepdims=True)
+    if not moved.any():
+        return columns
+    away = (columns.places - columns.means()[:, None]) / columns.deviations()[:, None]
+    values = np.hstack([known.learned, np.broadcast_to([0.0, 1.0], (columns.count, 2))])
+    scale = np.hstack([known.noise, np.broadcast_to(WITHIN, (columns.count, 2))])
+    functions = np.concatenate([ranks, np.stack([away, away**2], axis=1)], axis=1)
+    tilted = tilt(columns, functions, values, np.where(moved, scale, UNKNOWN))
+    return replace(tilted, masses=np.where(moved, tilted.masses, columns.masses))
 
 
 def known_functions(columns: Marginals, noisy: NoisyMoments, spikes: Sequence[Spike]) -> Array:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 # Values further off than this, in deviations, count as being there.
 FAR = 5.0
 # How far into the range of a column its mean may move, and the least variance, both of standardised values.
-_WITHIN, _LEAST_VARIANCE = 0.9, 0.0625
+_INSIDE, _LEAST_VARIANCE = 0.9, 0.0625
+# Means of y and y^2 are held within these.
+WITHIN = np.array([0.003, 0.01])
 
 
 def shifted(columns: Marginals, by: Array) -> Marginals:
@@ -55,7 +57,7 @@ def reachable(columns: Marginals, functions: Array, first: Array, second: Array)
     possible = columns.base > 0.0
     low = np.where(possible, functions[:, 0], np.inf).min(axis=1)
     high = np.where(possible, functions[:, 0], -np.inf).max(axis=1)
-    first = np.clip(first, _WITHIN * low, _WITHIN * high)
+    first = np.clip(first, _INSIDE * low, _INSIDE * high)
     return first, np.maximum(second, first**2 + _LEAST_VARIANCE)
 
 
@@ -71,7 +73,7 @@ def retarget(columns: Marginals, functions: Array, first: Array, second: Array) 
     indicators = list(columns.groups.indicators)
     second = np.maximum(second, first**2 + 0.02 * np.maximum(second, 1e-3))
     values = np.stack([first, second], axis=1)
-    tilted = tilt(columns, functions, values, np.broadcast_to(np.array([0.003, 0.01]), values.shape))
+    tilted = tilt(columns, functions, values, np.broadcast_to(WITHIN, values.shape))
     if not indicators:
         return tilted
     masses = tilted.masses.copy()

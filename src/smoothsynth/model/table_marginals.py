@@ -12,7 +12,7 @@ is left between them would bend the density without end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,12 +23,12 @@ from smoothsynth.model.rank_histogram import LOOSE, known_functions
 from smoothsynth.queries.soft_tables import Cells, SoftTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from smoothsynth.model.marginals import Marginals
-    from smoothsynth.model.spikes import Spike
+    from smoothsynth.model.rank_histogram import Known
     from smoothsynth.queries.measurement import NoisyMoments
 
     Array = NDArray[np.float64]
@@ -39,15 +39,6 @@ _RIDGE = 1e-4
 # Cells whose squared distances are so many deviations above what chance explains tell of what f does not have, such as a
 # value on which rows crowd: then f does not follow them.
 _FAR = 4.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """What was measured of columns before tables, and how uncertain it is left, as (coordinates, functions)."""
-
-    ranks: NoisyMoments
-    spikes: Sequence[Spike]
-    doubt: Array
 
 
 def hold_table_marginals(columns: Marginals, noisy: NoisyMoments, known: Known) -> tuple[Marginals, Known]:
