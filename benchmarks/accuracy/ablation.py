@@ -124,6 +124,7 @@ def parts() -> dict[str, list[Patch]]:
         "meeting again": [(swapping, "AGAIN", 0.0)],
         "cosines of counts": [(adaptive_rounds, "MANY_COSINES", 10**6)],
         "hold_first": [(model, "hold_first", same)],
+        "hold_ranks": [(model, "hold_ranks", same)],
         "hold_shares": [(model, "hold_shares", same)],
         "hold_square": [(model, "hold_square", same)],
         "hold_pairs": [(model, "hold_pairs", same)],
