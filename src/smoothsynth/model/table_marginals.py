@@ -46,11 +46,16 @@ def hold_table_marginals(columns: Marginals, noisy: NoisyMoments, known: Known) 
     functions, doubt = known_functions(columns, known.ranks, known.spikes), known.doubt.copy()
     values = np.einsum("dqg,dg->dq", functions, columns.masses)
     for line, weights, told, deviation in _cells(columns, noisy):
-        move, doubt[line] = _moved(functions[line], columns.masses[line], doubt[line], weights, told, deviation)
-        values[line] += move
+        # What was not measured is not held: it would explain what cells tell of the rest, and then not follow it.
+        own = doubt[line] < UNKNOWN
+        move, doubt[line, own] = _moved(
+            functions[line, own], columns.masses[line], doubt[line, own], weights, told, deviation
+        )
+        values[line, own] += move
     shares = {indicator: columns.share(indicator) for indicator in columns.groups.indicators}
     tilted = tilt(columns, functions, values, np.minimum(LOOSE * known.doubt, UNKNOWN)).with_shares(shares)
-    return tilted, replace(known, doubt=doubt)
+    ranks = functions[:, : known.learned.shape[1]]
+    return tilted, replace(known, doubt=doubt, learned=np.einsum("dqg,dg->dq", ranks, tilted.masses))
 
 
 def _moved(
@@ -69,7 +74,7 @@ def _moved(
     if apart @ np.linalg.solve(expected, apart) > len(apart) + _FAR * np.sqrt(2.0 * len(apart)):
         return np.zeros(len(doubt)), doubt
     left = np.maximum(before - np.einsum("qk,kq->q", gain, told), 0.0)
-    return spread * (gain @ apart), np.where(doubt < UNKNOWN, spread * np.sqrt(left), doubt)
+    return spread * (gain @ apart), spread * np.sqrt(left)
 
 
 def _cells(columns: Marginals, noisy: NoisyMoments) -> Iterator[tuple[int, Array, Array, float]]:
