@@ -101,3 +101,9 @@ def test_without_matplotlib_the_extra_is_named(release, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"smoothsynth\[plot\]"):
         release.plot()
+
+
+def test_days_below_a_narrow_picture_do_not_run_into_each_other(release):
+    age, day = release.plot(columns=["age", "day"]).axes
+    assert {label.get_rotation() for label in age.get_xticklabels()} == {0.0}
+    assert {label.get_rotation() for label in day.get_xticklabels()} == {30.0}

@@ -88,6 +88,9 @@ def _column(release: Release, name: str, axes: Any) -> None:
     elif len(there):
         values = there.to_numpy()
         axes.hist(values, bins=_BINS, weights=np.full(len(values), 1.0 / len(cells)))
+        if values.dtype.kind == "M":
+            # Side by side, the ticks of a narrow picture run into each other.
+            axes.tick_params("x", rotation=30)
     missing = f", {cells.null_count / len(cells):.1%} missing" if column.nullable else ""
     axes.set_title(_plain(name) + missing, fontsize="medium")
 
