@@ -135,7 +135,9 @@ class Marginals:
         """Return the densities with a share of the base mixed in: no place is impossible, and spikes keep what they hold."""
         kept = np.zeros(self.masses.shape) if self.spiked is None else np.where(self.spiked, self.masses, 0.0)
         base = self.base if self.spiked is None else np.where(self.spiked, 0.0, self.base)
-        rest = (1.0 - kept.sum(axis=1, keepdims=True)) / np.maximum(base.sum(axis=1, keepdims=True), 1e-300)
+        # Spikes that hold all rows may have a share of more than 1 in the last digit.
+        left = np.maximum(1.0 - kept.sum(axis=1, keepdims=True), 0.0)
+        rest = left / np.maximum(base.sum(axis=1, keepdims=True), 1e-300)
         return replace(self, masses=(1.0 - share) * self.masses + share * (kept + rest * base))
 
     def with_cells_at(self, places: Mapping[int, Array]) -> Marginals:

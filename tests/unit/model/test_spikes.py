@@ -1,5 +1,7 @@
 """Values that many rows share come out as exact values, in about their share, beside what is spread and what is missing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -74,3 +76,11 @@ def test_a_spike_is_held_within_its_noise_and_first_moments_within_theirs():
     assert held.masses[0][held.spiked[0]].sum() == pytest.approx(0.5, abs=0.01)
     assert held.mixed(0.3).masses[0][held.spiked[0]].sum() == pytest.approx(0.5, abs=0.01)
     assert held.mixed(0.3).masses.sum() == pytest.approx(1.0)
+
+
+def test_spikes_that_hold_a_last_digit_too_much_leave_no_density_below_zero():
+    """A column of whole numbers whose values were all held lost its release, after all was spent: the log of -1e-17."""
+    columns = flat_marginals(ss.Schema({"x": ss.Number(-1, 1)})).with_points({0: np.array([0.0])})
+    spiked = np.diff(columns.edges) <= 1e-6
+    masses = np.where(spiked, np.nextafter(1.0, 2.0), 0.0)
+    assert (replace(columns, masses=masses, spiked=spiked).mixed(0.03).masses >= 0.0).all()
