@@ -491,3 +491,12 @@ def test_every_purpose_is_that_of_some_plan_above():
     assert len(words) == 15
     for text in words:
         assert any(all(part in purpose for part in text.split("{}")) for purpose in found), text
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "mechanism"), [(4, 60, "cube"), (4, 400, "discrete gaussian"), (20, 150, "discrete gaussian")]
+)
+def test_a_delta_is_used_where_it_pays(columns, rows, mechanism):
+    """With 60 rows of four columns Gaussian noise was kept, and errors were 1.4 times those without a delta."""
+    schema = ss.Schema({f"c{i}": ss.Number(0, 1) for i in range(columns)})
+    assert ss.plan(schema, rows, epsilon=1.0, delta=1e-6).charges[0].mechanism == mechanism

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from smoothsynth.schema import Schema
 
 
-# Above this noise of the means, in half ranges, a first Gaussian stage cannot find the data within its bounds.
-MOST_LOW_NOISE = 1.0
+# Above this noise of the means, in half ranges and for each column, a first Gaussian stage cannot find the data within its
+# bounds; and above that one whatever the number of columns. The more there are, the more pure noise has the later rounds.
+LOW_NOISE, MOST_LOW_NOISE = 0.08, 1.0
 # More tables than this are not chosen one by one.
 MOST_TABLES = 200
 _NO_WORKLOAD = "A workload is a list of sets of two or more different columns."
@@ -191,7 +192,7 @@ def _gaussian_is_better(gaussian: list[Measurement], pure: list[Measurement], sh
     if shape.columns == 1 and shape.values:
         return _rank_noise(gaussian, rows) < _rank_noise(pure, rows)
     first, other = (float(rounds[0].deviations(rows)[0]) for rounds in (gaussian, pure))
-    return first <= other or (shape.columns > 1 and first <= MOST_LOW_NOISE)
+    return first <= other or (shape.columns > 1 and first <= min(MOST_LOW_NOISE, LOW_NOISE * shape.columns))
 
 
 def _level_noise(rounds: list[Measurement], rows: int) -> tuple[int, float]:
