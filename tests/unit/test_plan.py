@@ -3,6 +3,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import smoothsynth as ss
@@ -10,7 +11,7 @@ from smoothsynth.errors import PlanError
 from smoothsynth.methods import layout as purposes
 from smoothsynth.methods.layout import FOCUSES, purpose_of
 from smoothsynth.methods.tables import LEAST_SPIKES, SHARE
-from smoothsynth.pipeline.forecast import NO_DEPENDENCE, needed_epsilon, needed_rows
+from smoothsynth.pipeline.forecast import MISSED_TARGET, NO_DEPENDENCE, needed_epsilon, needed_rows
 from smoothsynth.queries.bases import term_feature
 from smoothsynth.queries.measurement import FULL_WEIGHT, Measurement
 from smoothsynth.queries.soft_tables import Cells
@@ -500,3 +501,16 @@ def test_a_delta_is_used_where_it_pays(columns, rows, mechanism):
     """With 60 rows of four columns Gaussian noise was kept, and errors were 1.4 times those without a delta."""
     schema = ss.Schema({f"c{i}": ss.Number(0, 1) for i in range(columns)})
     assert ss.plan(schema, rows, epsilon=1.0, delta=1e-6).charges[0].mechanism == mechanism
+
+
+def test_a_target_that_no_table_can_hold_is_said():
+    """The same rows came out as without a target, and nothing said so."""
+    schema = ss.Schema({name: ss.Boolean() for name in "abc"})
+    toward = ss.methods.Adaptive(target="c")
+    few, many = (ss.plan(schema, rows, epsilon=1.0, method=toward) for rows in (1_000, 100_000))
+    asked = ss.plan(schema, 1_000, epsilon=1.0, method=ss.methods.Adaptive(target="c", tables=1))
+    words = " ".join(MISSED_TARGET.split())
+    assert [words in " ".join(str(one).split()) for one in (few, asked, many)] == [True, False, False]
+    table = pa.table({name: [True, False] * 100 for name in "abc"})
+    with pytest.warns(UserWarning, match="the target changes nothing"):
+        ss.release(table, schema=schema, epsilon=1.0, method=toward)

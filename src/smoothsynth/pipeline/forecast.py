@@ -137,6 +137,12 @@ NO_DEPENDENCE = (
     "independent of each other. A delta, a larger epsilon or more rows would change that."
 )
 
+MISSED_TARGET = (
+    "No table of several columns will be measured at this budget and number of rows, so the target changes nothing: noise "
+    "would leave a table too few cells. More rows or a larger epsilon would change that; tables=N (--tables N) asks for N "
+    "tables all the same."
+)
+
 
 def plan_text(plan: Plan) -> str:
     """Write a plan as a table that a statistician can read."""
@@ -169,6 +175,8 @@ def plan_view(plan: Plan):  # type: ignore[no-untyped-def]  # noqa: ANN201
         notes += ["", _delta_note(plan)]
     if len(plan.schema.names) > 1 and not plan.dependence:
         notes += ["", NO_DEPENDENCE]
+    if plan.misses_target:
+        notes += ["", MISSED_TARGET]
     if plan.schema.person is not None:
         notes += ["", _person_note(plan.schema.person, plan.rows_per_person)]
     for words in _of_levels(plan):

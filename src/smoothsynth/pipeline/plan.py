@@ -36,6 +36,10 @@ MOST_SYNTHETIC = 10**6
 _LOOKED_AT = 10_000
 
 
+def _is_table(measurement: Measurement) -> bool:
+    return isinstance(measurement.features, Cells) and len(measurement.features.tables[0]) > 1
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A complete plan: what is measured with which noise, how rows are made, what it costs.
@@ -72,10 +76,16 @@ class Plan:
         """Whether anything is measured of how columns depend on each other."""
         return any(
             m.family.name == "clipped second moments"
-            or (isinstance(m.features, Cells) and len(m.features.tables[0]) > 1)
+            or _is_table(m)
             or any(len(term) > 1 for feature in islice(m.features, _LOOKED_AT) for term in feature.terms)
             for m in self.measurements
         )
+
+    @property
+    def misses_target(self) -> bool:
+        """Whether a target was asked for and no table is measured that could hold it."""
+        asked = getattr(self.method, "target", None)
+        return bool(asked) and not any(map(_is_table, self.measurements))
 
     @property
     def protects(self) -> str:

@@ -106,6 +106,10 @@ def release(
     if planned.discovery is not None:
         planned.discovery.refuse(table.rows)
         check_engine(planned.discovery, summing)
+    if planned.misses_target:
+        from smoothsynth.pipeline.forecast import MISSED_TARGET
+
+        _tell([MISSED_TARGET])
     upon = None if file is None else _reserve(planned, file, label)
     spending = Ledger(planned.budget, planned=planned.charges, upon=upon)
     found = None
