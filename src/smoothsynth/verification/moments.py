@@ -71,7 +71,10 @@ def check_search(evidence: Evidence) -> list[Check]:
                 f"Two rows were found that move the sums of measurement {i} {share:.3g} times as far as they may."
             )
     pairs = f"{_POINTS * (_POINTS - 1) // 2:,} pairs of rows"
-    return verdict("search", problems, f"{pairs} moved the sums by at most {reached:.1%} of the sensitivities.")
+    found = f"{pairs} moved the sums by at most {reached:.1%} of the sensitivities."
+    if any(noisy.measurement.charge().norm == "nuclear" for noisy in evidence.moments):
+        found += " As matrices, the longest move of each row was looked at."
+    return verdict("search", problems, found)
 
 
 def _farthest_move(measurement: Measurement, schema: Schema) -> float:
